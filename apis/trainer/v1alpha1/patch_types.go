@@ -1,0 +1,193 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// RuntimePatch is what one manager changes in the runtime's template for this job.
+type RuntimePatch struct {
+	// manager owns this entry, for example "kueue.x-k8s.io/manager".
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="manager is immutable"
+	// +required
+	Manager string `json:"manager,omitempty"`
+
+	// time is when the entry was last changed. Set by admission, for people to read.
+	// +optional
+	Time *metav1.Time `json:"time,omitempty"`
+
+	// trainingRuntimeSpec mirrors the part of a runtime's spec that may be changed.
+	// +optional
+	TrainingRuntimeSpec *TrainingRuntimeSpecPatch `json:"trainingRuntimeSpec,omitempty"`
+}
+
+// TrainingRuntimeSpecPatch mirrors TrainingRuntimeSpec.
+type TrainingRuntimeSpecPatch struct {
+	// template changes the JobSet template.
+	// +optional
+	Template *JobSetTemplatePatch `json:"template,omitempty"`
+}
+
+// JobSetTemplatePatch mirrors JobSetTemplateSpec.
+type JobSetTemplatePatch struct {
+	// metadata adds labels and annotations to the JobSet; nothing else of it is used.
+	// +optional
+	Metadata *metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec changes the JobSet's spec.
+	// +optional
+	Spec *JobSetSpecPatch `json:"spec,omitempty"`
+}
+
+// JobSetSpecPatch mirrors JobSetSpec.
+type JobSetSpecPatch struct {
+	// replicatedJobs changes replicatedJobs of the runtime, found by name.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=100
+	// +optional
+	ReplicatedJobs []ReplicatedJobPatch `json:"replicatedJobs,omitempty"`
+}
+
+// ReplicatedJobPatch changes one replicatedJob.
+type ReplicatedJobPatch struct {
+	// name of a replicatedJob of the runtime.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +required
+	Name string `json:"name,omitempty"`
+
+	// template changes the Job template.
+	// +optional
+	Template *JobTemplatePatch `json:"template,omitempty"`
+}
+
+// JobTemplatePatch mirrors a Job template.
+type JobTemplatePatch struct {
+	// metadata adds labels and annotations to the Jobs; nothing else of it is used.
+	// +optional
+	Metadata *metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec changes the Job's spec.
+	// +optional
+	Spec *JobSpecPatch `json:"spec,omitempty"`
+}
+
+// JobSpecPatch mirrors a Job's spec.
+type JobSpecPatch struct {
+	// template changes the pod template.
+	// +optional
+	Template *PodTemplatePatch `json:"template,omitempty"`
+}
+
+// PodTemplatePatch mirrors a pod template.
+type PodTemplatePatch struct {
+	// metadata adds labels and annotations to the pods; nothing else of it is used.
+	// +optional
+	Metadata *metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec changes the pod's spec.
+	// +optional
+	Spec *PodSpecPatch `json:"spec,omitempty"`
+}
+
+// PodSpecPatch holds the fields of a pod's spec that a manager may change. Those a
+// JobSet cannot take after its first start are immutable here.
+type PodSpecPatch struct {
+	// serviceAccountName replaces the service account.
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="serviceAccountName of a patch is immutable"
+	// +optional
+	ServiceAccountName *string `json:"serviceAccountName,omitempty"`
+
+	// volumes adds volumes, or changes them by name.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=128
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="volumes of a patch are immutable"
+	// +optional
+	Volumes []corev1.Volume `json:"volumes,omitempty"`
+
+	// initContainers changes init containers by name.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="initContainers of a patch are immutable"
+	// +optional
+	InitContainers []ContainerPatch `json:"initContainers,omitempty"`
+
+	// containers changes containers by name.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="containers of a patch are immutable"
+	// +optional
+	Containers []ContainerPatch `json:"containers,omitempty"`
+
+	// imagePullSecrets adds image pull secrets by name.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="imagePullSecrets of a patch are immutable"
+	// +optional
+	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
+
+	// securityContext is merged into the pod's security context.
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="securityContext of a patch is immutable"
+	// +optional
+	SecurityContext *corev1.PodSecurityContext `json:"securityContext,omitempty"`
+
+	// nodeSelector is merged, key by key, into the pod's node selector.
+	// +optional
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+
+	// affinity is merged into the pod's affinity.
+	// +optional
+	Affinity *corev1.Affinity `json:"affinity,omitempty"`
+
+	// tolerations are added to the pod's tolerations, equal ones once.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=128
+	// +optional
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+
+	// schedulingGates are added to the pod's scheduling gates, equal names once.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	// +optional
+	SchedulingGates []corev1.PodSchedulingGate `json:"schedulingGates,omitempty"`
+}
+
+// ContainerPatch changes one container.
+type ContainerPatch struct {
+	// name of a container of the runtime.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +required
+	Name string `json:"name,omitempty"`
+
+	// env is merged into the container's variables by name. The main containers (node,
+	// dataset-initializer, model-initializer) take theirs from spec.trainer and
+	// spec.initializer.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=128
+	// +optional
+	Env []corev1.EnvVar `json:"env,omitempty"`
+
+	// volumeMounts adds mounts, or changes them by mountPath, so that one volume can be
+	// mounted twice.
+	// +listType=map
+	// +listMapKey=mountPath
+	// +kubebuilder:validation:MaxItems=128
+	// +optional
+	VolumeMounts []corev1.VolumeMount `json:"volumeMounts,omitempty"`
+
+	// securityContext is merged into the container's security context.
+	// +optional
+	SecurityContext *corev1.SecurityContext `json:"securityContext,omitempty"`
+}

@@ -1,0 +1,378 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// +genclient
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:storageversion
+// +kubebuilder:resource:path=trainjobs,singular=trainjob,shortName=tj,categories=all
+// +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.state`
+// +kubebuilder:printcolumn:name="Runtime",type=string,JSONPath=`.spec.runtimeRef.name`
+// +kubebuilder:printcolumn:name="Nodes",type=integer,JSONPath=`.status.nodes`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Deadline",type=integer,JSONPath=`.status.lifecycle.activeDeadlineSeconds`,priority=1
+// +kubebuilder:printcolumn:name="TTL",type=integer,JSONPath=`.status.lifecycle.ttlSecondsAfterFinished`,priority=1
+// +kubebuilder:printcolumn:name="Finished",type=date,JSONPath=`.status.completionTime`,priority=1
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be a DNS label: lower-case letters, digits and '-', beginning with a letter"
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63",message="metadata.name must be no more than 63 characters"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.ttlSecondsAfterFinished) || (has(oldSelf.spec.ttlSecondsAfterFinished) && self.spec.ttlSecondsAfterFinished == oldSelf.spec.ttlSecondsAfterFinished) || (has(oldSelf.status) && has(oldSelf.status.lifecycle) && has(oldSelf.status.lifecycle.ttlSecondsAfterFinished) && self.spec.ttlSecondsAfterFinished == oldSelf.status.lifecycle.ttlSecondsAfterFinished)",message="spec.ttlSecondsAfterFinished is fixed when the TrainJob is created: it cannot be set or changed later",fieldPath=".spec.ttlSecondsAfterFinished"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.activeDeadlineSeconds) || (has(oldSelf.spec.activeDeadlineSeconds) && self.spec.activeDeadlineSeconds == oldSelf.spec.activeDeadlineSeconds) || (has(oldSelf.status) && has(oldSelf.status.lifecycle) && has(oldSelf.status.lifecycle.activeDeadlineSeconds) && self.spec.activeDeadlineSeconds == oldSelf.status.lifecycle.activeDeadlineSeconds)",message="spec.activeDeadlineSeconds is fixed when the TrainJob is created: it cannot be set or changed later",fieldPath=".spec.activeDeadlineSeconds"
+
+// TrainJob is one training run: which runtime it uses, what it changes in it, and
+// for how long it may run and be kept.
+type TrainJob struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what the user asks for.
+	// +required
+	Spec TrainJobSpec `json:"spec,omitzero"`
+
+	// status is what the controller has seen and decided.
+	// +optional
+	Status TrainJobStatus `json:"status,omitzero"`
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+// +kubebuilder:object:root=true
+
+// TrainJobList is a list of TrainJobs.
+type TrainJobList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []TrainJob `json:"items"`
+}
+
+// TrainJobSpec is what the user asks for.
+// +kubebuilder:validation:XValidation:rule="has(self.initializer) == has(oldSelf.initializer)",message="spec.initializer is immutable: it cannot be added or removed later",fieldPath=".initializer"
+// +kubebuilder:validation:XValidation:rule="has(self.trainer) == has(oldSelf.trainer)",message="spec.trainer is immutable: it cannot be added or removed later",fieldPath=".trainer"
+type TrainJobSpec struct {
+	// runtimeRef names the runtime the job is built from. It is read once, when the
+	// job is first reconciled; later edits of the runtime do not reach this job.
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.runtimeRef is immutable"
+	// +required
+	RuntimeRef RuntimeRef `json:"runtimeRef,omitzero"`
+
+	// initializer configures the steps that fetch the dataset and the model.
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.initializer is immutable"
+	// +optional
+	Initializer *Initializer `json:"initializer,omitempty"`
+
+	// trainer configures the training step.
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.trainer is immutable"
+	// +optional
+	Trainer *Trainer `json:"trainer,omitempty"`
+
+	// runtimePatches change the runtime's template for this job, one entry a manager,
+	// applied in list order. They may be changed while the job is suspended, or in
+	// the update that suspends or resumes it.
+	// +listType=map
+	// +listMapKey=manager
+	// +kubebuilder:validation:MaxItems=16
+	// +optional
+	RuntimePatches []RuntimePatch `json:"runtimePatches,omitempty"`
+
+	// suspend holds the job back (true) or lets it run (false).
+	// +kubebuilder:default=false
+	// +optional
+	Suspend *bool `json:"suspend,omitempty"`
+
+	// managedBy says which controller runs this job. The controller of another name
+	// is left alone with it.
+	// +kubebuilder:default="trainer.kubeflow.org/trainjob-controller"
+	// +kubebuilder:validation:XValidation:rule="self in ['trainer.kubeflow.org/trainjob-controller', 'kueue.x-k8s.io/multikueue']",message="spec.managedBy must be trainer.kubeflow.org/trainjob-controller or kueue.x-k8s.io/multikueue"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.managedBy is immutable"
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	ManagedBy *string `json:"managedBy,omitempty"`
+
+	// ttlSecondsAfterFinished deletes the TrainJob, and with it all it owns, this many
+	// seconds after it finished. 0 deletes at once after finishing; unset keeps it.
+	// Fixed at creation.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
+
+	// activeDeadlineSeconds fails the TrainJob with reason DeadlineExceeded when it is
+	// unfinished this many seconds after its creation, time in suspension included.
+	// Fixed at creation.
+	// +kubebuilder:validation:Minimum=1
+	// +optional
+	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds,omitempty"`
+}
+
+// RuntimeRef names a runtime.
+type RuntimeRef struct {
+	// name of the runtime; a TrainingRuntime is looked up in the job's namespace.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +required
+	Name string `json:"name,omitempty"`
+
+	// apiGroup of the runtime.
+	// +kubebuilder:default="trainer.kubeflow.org"
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	APIGroup *string `json:"apiGroup,omitempty"`
+
+	// kind of the runtime: ClusterTrainingRuntime, TrainingRuntime, or a kind the
+	// admin allowed with --opaque-runtime-kinds.
+	// +kubebuilder:default="ClusterTrainingRuntime"
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	Kind *string `json:"kind,omitempty"`
+}
+
+// Initializer configures the steps before training.
+type Initializer struct {
+	// dataset configures the container `dataset-initializer` of the replicatedJob
+	// labelled with that step.
+	// +optional
+	Dataset *DatasetInitializer `json:"dataset,omitempty"`
+
+	// model configures the container `model-initializer` of the replicatedJob labelled
+	// with that step.
+	// +optional
+	Model *ModelInitializer `json:"model,omitempty"`
+}
+
+// DatasetInitializer says where the dataset comes from.
+type DatasetInitializer struct {
+	// storageUri is a URI (s3://bucket/path, hf://org/name, …) or an absolute path.
+	// +kubebuilder:validation:Pattern=`^([A-Za-z][A-Za-z0-9+.-]*://.+|/.*)$`
+	// +kubebuilder:validation:MaxLength=2048
+	// +optional
+	StorageUri *string `json:"storageUri,omitempty"`
+
+	// env is merged into the container's variables; a name set in both has this value.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=128
+	// +optional
+	Env []corev1.EnvVar `json:"env,omitempty"`
+
+	// secretRef names a Secret in the job's namespace whose keys become variables.
+	// +optional
+	SecretRef *corev1.LocalObjectReference `json:"secretRef,omitempty"`
+}
+
+// ModelInitializer says where the pre-trained model comes from.
+type ModelInitializer struct {
+	// storageUri is a URI (s3://bucket/path, hf://org/name, …) or an absolute path.
+	// +kubebuilder:validation:MaxLength=2048
+	// +optional
+	StorageUri *string `json:"storageUri,omitempty"`
+
+	// env is merged into the container's variables; a name set in both has this value.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=128
+	// +optional
+	Env []corev1.EnvVar `json:"env,omitempty"`
+
+	// secretRef names a Secret in the job's namespace whose keys become variables.
+	// +optional
+	SecretRef *corev1.LocalObjectReference `json:"secretRef,omitempty"`
+}
+
+// Trainer configures the container `node` of the replicatedJob labelled as trainer.
+type Trainer struct {
+	// image replaces the container's image.
+	// +kubebuilder:validation:MaxLength=500
+	// +optional
+	Image *string `json:"image,omitempty"`
+
+	// command replaces the container's command.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=128
+	// +kubebuilder:validation:items:MaxLength=65536
+	// +optional
+	Command []string `json:"command,omitempty"`
+
+	// args replaces the container's arguments.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=128
+	// +kubebuilder:validation:items:MaxLength=65536
+	// +optional
+	Args []string `json:"args,omitempty"`
+
+	// env is merged into the container's variables; a name set in both has this value.
+	// Names reserved by the framework keep the framework's value.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=128
+	// +optional
+	Env []corev1.EnvVar `json:"env,omitempty"`
+
+	// numNodes is the number of training nodes, one pod each.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	NumNodes *int32 `json:"numNodes,omitempty"`
+
+	// resourcesPerNode is merged, resource by resource, into the container's resources.
+	// +optional
+	ResourcesPerNode *corev1.ResourceRequirements `json:"resourcesPerNode,omitempty"`
+
+	// numProcPerNode is the number of processes on every node. Unset, the framework
+	// chooses (torch: `auto` with GPUs, else the number of CPUs).
+	// +kubebuilder:validation:Minimum=1
+	// +optional
+	NumProcPerNode *int32 `json:"numProcPerNode,omitempty"`
+}
+
+// TrainJobStatus is what the controller has seen and decided.
+type TrainJobStatus struct {
+	// state is the one state condition that is True.
+	// +optional
+	State TrainJobState `json:"state,omitempty"`
+
+	// conditions: the five states (exactly one is True) and conditions of others.
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// jobsStatus counts the child Jobs of each replicatedJob, also after the end.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=100
+	// +optional
+	JobsStatus []JobStatus `json:"jobsStatus,omitempty"`
+
+	// trainerStatus is reported by the training code itself through others; this
+	// controller never writes it.
+	// +optional
+	TrainerStatus *TrainerStatus `json:"trainerStatus,omitempty"`
+
+	// startTime is when the JobSet was first found unsuspended.
+	// +optional
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+
+	// completionTime is when the job became Complete or Failed.
+	// +optional
+	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
+
+	// nodes is the number of training nodes the job was resolved to.
+	// +optional
+	Nodes *int32 `json:"nodes,omitempty"`
+
+	// runtimeSnapshot is the snapshot the job is built from.
+	// +optional
+	RuntimeSnapshot *RuntimeSnapshotReference `json:"runtimeSnapshot,omitempty"`
+
+	// lifecycle holds the limits found at the first sync. They are the ones enforced,
+	// whatever a later write of the spec has dropped.
+	// +optional
+	Lifecycle *LifecycleLimits `json:"lifecycle,omitempty"`
+}
+
+// RuntimeSnapshotReference names the snapshot ConfigMap in use.
+type RuntimeSnapshotReference struct {
+	// name of the ConfigMap in the job's namespace.
+	// +kubebuilder:validation:MaxLength=253
+	// +required
+	Name string `json:"name"`
+
+	// uid of the ConfigMap.
+	// +optional
+	UID types.UID `json:"uid,omitempty"`
+
+	// digest is "sha256:" and the hexadecimal digest of the snapshot's data.runtime.
+	// +kubebuilder:validation:MaxLength=128
+	// +required
+	Digest string `json:"digest"`
+}
+
+// LifecycleLimits are the time limits of a job.
+type LifecycleLimits struct {
+	// ttlSecondsAfterFinished as it was in the spec at the first sync.
+	// +optional
+	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
+
+	// activeDeadlineSeconds as it was in the spec at the first sync.
+	// +optional
+	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds,omitempty"`
+}
+
+// JobStatus counts the child Jobs of one replicatedJob. Zeros are written.
+type JobStatus struct {
+	// name of the replicatedJob.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +required
+	Name string `json:"name"`
+
+	// ready is the number of Jobs whose pods are all ready or completed.
+	// +kubebuilder:validation:Minimum=0
+	// +required
+	Ready int32 `json:"ready"`
+
+	// succeeded is the number of Jobs that completed.
+	// +kubebuilder:validation:Minimum=0
+	// +required
+	Succeeded int32 `json:"succeeded"`
+
+	// failed is the number of Jobs that failed.
+	// +kubebuilder:validation:Minimum=0
+	// +required
+	Failed int32 `json:"failed"`
+
+	// active is the number of Jobs with at least one pod pending or running.
+	// +kubebuilder:validation:Minimum=0
+	// +required
+	Active int32 `json:"active"`
+
+	// suspended is the number of Jobs that are suspended.
+	// +kubebuilder:validation:Minimum=0
+	// +required
+	Suspended int32 `json:"suspended"`
+}
+
+// TrainerStatus is progress reported by the training code.
+// +kubebuilder:validation:XValidation:rule="has(self.lastUpdatedTime)",message="lastUpdatedTime is required when trainerStatus is present"
+type TrainerStatus struct {
+	// progressPercentage is an estimate between 0 and 100.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	ProgressPercentage *int32 `json:"progressPercentage,omitempty"`
+
+	// estimatedRemainingSeconds is an estimate of the time to the end.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	EstimatedRemainingSeconds *int32 `json:"estimatedRemainingSeconds,omitempty"`
+
+	// metrics of the model, as the training code names them.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=256
+	// +optional
+	Metrics []Metric `json:"metrics,omitempty"`
+
+	// lastUpdatedTime is when these values were observed.
+	// +optional
+	LastUpdatedTime metav1.Time `json:"lastUpdatedTime,omitzero"`
+}
+
+// Metric is one value reported by the training code.
+type Metric struct {
+	// name of the metric, such as "loss".
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +required
+	Name string `json:"name,omitempty"`
+
+	// value of the metric, as a string.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +required
+	Value string `json:"value,omitempty"`
+}

@@ -1,0 +1,47 @@
+package v1alpha1
+
+// Values of spec.managedBy.
+const (
+	// ManagedByTrainJobController is the default: this controller runs the job.
+	ManagedByTrainJobController = "trainer.kubeflow.org/trainjob-controller"
+	// ManagedByMultiKueue leaves the job to Kueue's MultiKueue; this controller
+	// writes nothing at all for it.
+	ManagedByMultiKueue = "kueue.x-k8s.io/multikueue"
+)
+
+// Labels and annotations, on runtimes and on what is built from them.
+const (
+	// LabelAncestorStep marks, on a replicatedJob's Job template of a runtime, the
+	// step of the TrainJob which that replicatedJob carries out. Values below.
+	LabelAncestorStep = "trainer.kubeflow.org/trainjob-ancestor-step"
+
+	// LabelTrainJobName is on every object the controller creates; the value is the
+	// name of the TrainJob. Watches on ConfigMaps are restricted to it.
+	LabelTrainJobName = "trainer.kubeflow.org/trainjob-name"
+
+	// LabelFramework, on a runtime, names the framework it serves ("torch", …). It is
+	// for people and SDKs; the controller decides nothing by it.
+	LabelFramework = "trainer.kubeflow.org/framework"
+
+	// LabelSupport, on a runtime, with value SupportDeprecated, announces its end.
+	LabelSupport      = "trainer.kubeflow.org/support"
+	SupportDeprecated = "deprecated"
+
+	// AnnotationPatchesHash, on a JobSet, is the hash of the spec.runtimePatches that
+	// the JobSet was last brought up to date with, `time` left out.
+	AnnotationPatchesHash = "trainer.kubeflow.org/runtime-patches-hash"
+)
+
+// Values of LabelAncestorStep, which are also the names of the main container of
+// the two initializer steps.
+const (
+	StepTrainer            = "trainer"
+	StepDatasetInitializer = "dataset-initializer"
+	StepModelInitializer   = "model-initializer"
+)
+
+// Names of main containers.
+const (
+	// ContainerNode is the main container of the trainer job.
+	ContainerNode = "node"
+)
