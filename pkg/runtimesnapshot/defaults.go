@@ -1,0 +1,43 @@
+package runtimesnapshot
+
+import (
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
+)
+
+// setDefaults fills in what the runtime CRDs default. Snapshots taken by an older
+// controller, or of a runtime stored before a default existed, lack it. A test
+// compares these values with the CRD's.
+func setDefaults(spec *trainer.TrainingRuntimeSpec) {
+	if policy := spec.MLPolicy; policy != nil {
+		if mpi := policy.MPI; mpi != nil {
+			defaultTo(&mpi.NumProcPerNode, 1)
+			defaultTo(&mpi.MPIImplementation, trainer.MPIImplementationOpenMPI)
+			defaultTo(&mpi.SSHAuthMountPath, "/root/.ssh")
+			defaultTo(&mpi.RunLauncherAsNode, false)
+		}
+		if flux := policy.Flux; flux != nil {
+			defaultTo(&flux.NumProcPerNode, intstr.FromString("auto"))
+		}
+	}
+	if policy := spec.PodGroupPolicy; policy != nil {
+		if policy.Coscheduling != nil {
+			defaultTo(&policy.Coscheduling.ScheduleTimeoutSeconds, 60)
+		}
+		if policy.Volcano != nil && policy.Volcano.NetworkTopology != nil {
+			topology := policy.Volcano.NetworkTopology
+			defaultTo(&topology.HighestTierAllowed, 1)
+			if topology.Mode == "" {
+				topology.Mode = "hard"
+			}
+		}
+	}
+}
+
+func defaultTo[T any](field **T, value T) {
+	if *field == nil {
+		*field = ptr.To(value)
+	}
+}

@@ -1,0 +1,166 @@
+package runtimesnapshot
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
+	"github.com/trainjob/controller/pkg/trainjob"
+)
+
+const (
+	// DataKey is the key of the ConfigMap that holds the runtime.
+	DataKey = "runtime"
+	// MaxBytes is the most that a ConfigMap's data can hold.
+	MaxBytes = 1 << 20
+
+	suffix = "-runtime-snapshot"
+)
+
+// Runtime is a runtime of either kind, as it is frozen.
+type Runtime struct {
+	metav1.TypeMeta `json:",inline"`
+	Metadata        Metadata                    `json:"metadata"`
+	Spec            trainer.TrainingRuntimeSpec `json:"spec"`
+}
+
+// Metadata is the part of a runtime's metadata that is frozen with it.
+type Metadata struct {
+	Name        string            `json:"name"`
+	Namespace   string            `json:"namespace,omitempty"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// FromClusterTrainingRuntime takes what is frozen of a ClusterTrainingRuntime. The
+// result shares memory with its argument and must not be written to.
+func FromClusterTrainingRuntime(r *trainer.ClusterTrainingRuntime) *Runtime {
+	return newRuntime(trainer.ClusterTrainingRuntimeKind, r, r.Spec)
+}
+
+// FromTrainingRuntime takes what is frozen of a TrainingRuntime. The result shares
+// memory with its argument and must not be written to.
+func FromTrainingRuntime(r *trainer.TrainingRuntime) *Runtime {
+	return newRuntime(trainer.TrainingRuntimeKind, r, r.Spec)
+}
+
+// newRuntime writes apiVersion and kind itself: objects out of typed listers have none.
+func newRuntime(kind string, object metav1.Object, spec trainer.TrainingRuntimeSpec) *Runtime {
+	return &Runtime{
+		TypeMeta: metav1.TypeMeta{APIVersion: trainer.SchemeGroupVersion.String(), Kind: kind},
+		Metadata: Metadata{
+			Name: object.GetName(), Namespace: object.GetNamespace(),
+			Labels: object.GetLabels(), Annotations: withoutLastApplied(object.GetAnnotations()),
+		},
+		Spec: spec,
+	}
+}
+
+// withoutLastApplied leaves out the copy of the whole object that kubectl keeps.
+func withoutLastApplied(annotations map[string]string) map[string]string {
+	if _, found := annotations[corev1.LastAppliedConfigAnnotation]; !found {
+		return annotations
+	}
+	kept := maps.Clone(annotations)
+	delete(kept, corev1.LastAppliedConfigAnnotation)
+	return kept
+}
+
+// Name is the name of the ConfigMap with the snapshot of a TrainJob.
+func Name(job string) string {
+	return job + suffix
+}
+
+// JobName is the name of the TrainJob that a ConfigMap of this name would belong to.
+func JobName(configMap string) (string, bool) {
+	n := len(configMap) - len(suffix)
+	if n <= 0 || configMap[n:] != suffix {
+		return "", false
+	}
+	return configMap[:n], true
+}
+
+// Digest identifies the content of a snapshot: "sha256:" and 64 hexadecimal digits.
+func Digest(data string) string {
+	sum := sha256.Sum256([]byte(data))
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// TooLargeError says that a runtime does not fit into a ConfigMap.
+type TooLargeError struct {
+	Kind, Name string
+	Bytes      int
+}
+
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("%s %q takes %d bytes, a snapshot holds at most %d: make its template or its annotations smaller",
+		e.Kind, e.Name, e.Bytes, MaxBytes)
+}
+
+// Encode makes the snapshot of a runtime for a TrainJob. The error is a
+// *TooLargeError when it does not fit.
+func Encode(job *trainer.TrainJob, runtime *Runtime) (*corev1.ConfigMap, error) {
+	data, err := yaml.Marshal(runtime)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s %q: %w", runtime.Kind, runtime.Metadata.Name, err)
+	}
+	if len(data) > MaxBytes {
+		return nil, &TooLargeError{Kind: runtime.Kind, Name: runtime.Metadata.Name, Bytes: len(data)}
+	}
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: Name(job.Name), Namespace: job.Namespace,
+			Labels:          map[string]string{trainer.LabelTrainJobName: job.Name},
+			OwnerReferences: []metav1.OwnerReference{trainjob.OwnerReference(job)},
+		},
+		Immutable: ptr.To(true),
+		Data:      map[string]string{DataKey: string(data)},
+	}, nil
+}
+
+// Reference is how a TrainJob's status names a snapshot.
+func Reference(cm *corev1.ConfigMap) *trainer.RuntimeSnapshotReference {
+	return &trainer.RuntimeSnapshotReference{Name: cm.Name, UID: cm.UID, Digest: Digest(cm.Data[DataKey])}
+}
+
+// Decode reads a snapshot back and fills in the defaults that were missing when it
+// was taken, so that nothing that reads it meets a nil where the CRD has a default.
+func Decode(cm *corev1.ConfigMap) (*Runtime, error) {
+	data, found := cm.Data[DataKey]
+	if !found {
+		return nil, fmt.Errorf("ConfigMap %q has no key data.%s", cm.Name, DataKey)
+	}
+	runtime := &Runtime{}
+	if err := yaml.Unmarshal([]byte(data), runtime); err != nil {
+		return nil, fmt.Errorf("data.%s of ConfigMap %q is not a runtime: %w", DataKey, cm.Name, err)
+	}
+	if runtime.APIVersion != trainer.SchemeGroupVersion.String() ||
+		(runtime.Kind != trainer.ClusterTrainingRuntimeKind && runtime.Kind != trainer.TrainingRuntimeKind) {
+		return nil, fmt.Errorf("data.%s of ConfigMap %q holds apiVersion %q, kind %q; want %s and %s or %s",
+			DataKey, cm.Name, runtime.APIVersion, runtime.Kind,
+			trainer.SchemeGroupVersion, trainer.ClusterTrainingRuntimeKind, trainer.TrainingRuntimeKind)
+	}
+	setDefaults(&runtime.Spec)
+	return runtime, nil
+}
+
+// Matches says whether a snapshot still holds what the status says was taken. A nil
+// reference matches everything: nothing has been recorded yet.
+func Matches(cm *corev1.ConfigMap, recorded *trainer.RuntimeSnapshotReference) error {
+	if recorded == nil {
+		return nil
+	}
+	if got := Digest(cm.Data[DataKey]); got != recorded.Digest {
+		return errors.New("ConfigMap " + cm.Name + " was changed after the snapshot was taken: its digest is " + got +
+			", status.runtimeSnapshot says " + recorded.Digest + "; delete the ConfigMap to take a new snapshot from the runtime")
+	}
+	return nil
+}

@@ -1,0 +1,12 @@
+// Package trainjob is the state machine of a TrainJob: given the job, what was
+// observed of its children, and the time, it says what the status must be next.
+//
+// Every status write of every controller comes out of Next, so the promises about
+// states hold whoever writes: exactly one of the five state conditions is True,
+// status.state names it, a terminal state is never left, and what others wrote
+// (their conditions, trainerStatus) is carried over untouched.
+//
+// It knows the meaning of a TrainJob's fields. It does not know clients, caches,
+// clocks, or how a JobSet is built; it reads nothing but its arguments and writes to
+// none of them.
+package trainjob

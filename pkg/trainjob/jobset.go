@@ -1,0 +1,69 @@
+package trainjob
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+)
+
+// JobSetSuspended says whether a JobSet is told to hold its jobs back.
+func JobSetSuspended(js *jobset.JobSet) bool {
+	return ptr.Deref(js.Spec.Suspend, false)
+}
+
+// JobSetEnd is the terminal condition of a JobSet, nil while it has none.
+func JobSetEnd(js *jobset.JobSet) *metav1.Condition {
+	if js == nil {
+		return nil
+	}
+	for i := range js.Status.Conditions {
+		c := &js.Status.Conditions[i]
+		if c.Status != metav1.ConditionTrue {
+			continue
+		}
+		if c.Type == string(jobset.JobSetCompleted) || c.Type == string(jobset.JobSetFailed) {
+			return c
+		}
+	}
+	return nil
+}
+
+// readyJob is the first replicatedJob with a Job whose pods are all ready.
+func readyJob(js *jobset.JobSet) (string, bool) {
+	if js == nil || JobSetSuspended(js) {
+		return "", false
+	}
+	for _, s := range js.Status.ReplicatedJobsStatus {
+		if s.Ready > 0 {
+			return s.Name, true
+		}
+	}
+	return "", false
+}
+
+// waitingMessage names the job whose pods are waited for.
+func waitingMessage(js *jobset.JobSet) string {
+	if js == nil {
+		return "the JobSet is about to be created"
+	}
+	// A Job with pods that are not ready is what holds everything up. If there is
+	// none, it is the first that has not begun.
+	begun, waiting := "", ""
+	for _, s := range js.Status.ReplicatedJobsStatus {
+		switch {
+		case begun == "" && s.Active > 0:
+			begun = s.Name
+		case waiting == "" && s.Active == 0 && s.Succeeded == 0 && s.Failed == 0:
+			waiting = s.Name
+		}
+	}
+	switch {
+	case begun != "":
+		return fmt.Sprintf("waiting for the pods of job %q to be ready", begun)
+	case waiting != "":
+		return fmt.Sprintf("waiting for job %q to start", waiting)
+	}
+	return "waiting for the JobSet to start its jobs"
+}

@@ -1,0 +1,166 @@
+package trainjob
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+
+	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
+)
+
+// Cause is why a job is in a state: a CamelCase reason and a sentence.
+type Cause struct {
+	Reason  string
+	Message string
+}
+
+// Observed is what a controller saw before it asks for the next status. The zero
+// value says: no JobSet of this job exists and nothing is wrong.
+type Observed struct {
+	// JobSet of this very job, nil if there is none. Only metadata, spec.suspend and
+	// status are read.
+	JobSet *jobset.JobSet
+	// Blocked is what keeps the job from running, nil if nothing does.
+	Blocked *Cause
+	// Failure ends the job, unless its JobSet has ended by itself.
+	Failure *Cause
+	// Snapshot in use, nil to keep what the status says.
+	Snapshot *trainer.RuntimeSnapshotReference
+	// Nodes is the number of training nodes, nil to keep what the status says.
+	Nodes *int32
+}
+
+// states in the order in which their conditions are first added.
+var states = []trainer.TrainJobState{
+	trainer.TrainJobPending, trainer.TrainJobSuspended, trainer.TrainJobRunning,
+	trainer.TrainJobComplete, trainer.TrainJobFailed,
+}
+
+// Next is the status the job must have after what was observed at `now`. For a
+// finished job only jobsStatus can differ from what the job says already.
+func Next(job *trainer.TrainJob, seen Observed, now time.Time) *trainer.TrainJobStatus {
+	next := job.Status.DeepCopy()
+	next.JobsStatus = mirror(job.Status.JobsStatus, seen.JobSet)
+	if terminal := terminalCondition(job); terminal != nil {
+		// Only repairs a state column that another writer has changed or dropped.
+		next.State = trainer.TrainJobState(terminal.Type)
+		return next
+	}
+
+	stamp := metav1.NewTime(now).Rfc3339Copy()
+	if next.Lifecycle == nil {
+		limits := Limits(job)
+		next.Lifecycle = &limits
+	}
+	if seen.Snapshot != nil {
+		next.RuntimeSnapshot = seen.Snapshot
+	}
+	if seen.Nodes != nil {
+		next.Nodes = seen.Nodes
+	}
+	if next.StartTime == nil && seen.JobSet != nil && !JobSetSuspended(seen.JobSet) {
+		next.StartTime = &stamp
+	}
+
+	state, cause := judge(job, seen)
+	enter(next, state, cause, job.Generation, stamp)
+	if state == trainer.TrainJobComplete || state == trainer.TrainJobFailed {
+		next.CompletionTime = &stamp
+	}
+	return next
+}
+
+// judge picks the one state of a job that has not finished. The first rule that
+// applies decides.
+func judge(job *trainer.TrainJob, seen Observed) (trainer.TrainJobState, Cause) {
+	if end := JobSetEnd(seen.JobSet); end != nil {
+		state := trainer.TrainJobFailed
+		if end.Type == string(jobset.JobSetCompleted) {
+			state = trainer.TrainJobComplete
+		}
+		return state, Cause{Reason: end.Reason, Message: end.Message}
+	}
+	if seen.Failure != nil {
+		return trainer.TrainJobFailed, *seen.Failure
+	}
+	if Suspended(job) {
+		return trainer.TrainJobSuspended, Cause{trainer.ReasonSuspended, "spec.suspend is true"}
+	}
+	if name, ok := readyJob(seen.JobSet); ok {
+		return trainer.TrainJobRunning, Cause{trainer.ReasonPodsReady, fmt.Sprintf("all pods of job %q are ready", name)}
+	}
+	if seen.Blocked != nil {
+		return trainer.TrainJobPending, *seen.Blocked
+	}
+	return trainer.TrainJobPending, Cause{trainer.ReasonWaitingForPods, waitingMessage(seen.JobSet)}
+}
+
+// enter makes `state` the one True state condition. Conditions of states the job was
+// never in are not added.
+func enter(status *trainer.TrainJobStatus, state trainer.TrainJobState, cause Cause, generation int64, stamp metav1.Time) {
+	status.State = state
+	for _, s := range states {
+		condition := metav1.Condition{
+			Type: string(s), Status: metav1.ConditionTrue, Reason: cause.Reason, Message: cause.Message,
+			ObservedGeneration: generation, LastTransitionTime: stamp,
+		}
+		if s != state {
+			old := meta.FindStatusCondition(status.Conditions, string(s))
+			if old == nil || old.Status == metav1.ConditionFalse {
+				continue
+			}
+			condition.Status = metav1.ConditionFalse
+			condition.Reason, condition.Message = left(s, state)
+		}
+		// Keeps LastTransitionTime when the status stays the same.
+		meta.SetStatusCondition(&status.Conditions, condition)
+	}
+}
+
+// left is the reason and message of a state the job is no longer in.
+func left(from, to trainer.TrainJobState) (reason, message string) {
+	if from == trainer.TrainJobSuspended && (to == trainer.TrainJobPending || to == trainer.TrainJobRunning) {
+		return trainer.ReasonResumed, "spec.suspend is false"
+	}
+	return string(to), fmt.Sprintf("the job is %s", to)
+}
+
+// mirror copies the counters of a JobSet. Without a JobSet the known jobs count zero,
+// because nothing of theirs is left: Kueue waits for that.
+func mirror(old []trainer.JobStatus, js *jobset.JobSet) []trainer.JobStatus {
+	if js == nil {
+		gone := slices.Clone(old)
+		for i := range gone {
+			gone[i] = trainer.JobStatus{Name: gone[i].Name}
+		}
+		return gone
+	}
+	if len(js.Status.ReplicatedJobsStatus) == 0 {
+		// Just created; its controller has not counted yet.
+		return mirror(old, nil)
+	}
+	counted := make([]trainer.JobStatus, 0, len(js.Status.ReplicatedJobsStatus))
+	for _, s := range js.Status.ReplicatedJobsStatus {
+		counted = append(counted, trainer.JobStatus{
+			Name: s.Name, Ready: s.Ready, Succeeded: s.Succeeded, Failed: s.Failed, Active: s.Active, Suspended: s.Suspended,
+		})
+	}
+	return inOrderOf(old, counted)
+}
+
+// inOrderOf keeps the order of the entries that are already in the status: a JobSet's
+// controller may list its jobs in another order each time, which is no news.
+func inOrderOf(old, counted []trainer.JobStatus) []trainer.JobStatus {
+	position := func(name string) int {
+		if i := slices.IndexFunc(old, func(s trainer.JobStatus) bool { return s.Name == name }); i >= 0 {
+			return i
+		}
+		return len(old)
+	}
+	slices.SortStableFunc(counted, func(a, b trainer.JobStatus) int { return position(a.Name) - position(b.Name) })
+	return counted
+}
