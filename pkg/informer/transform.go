@@ -1,0 +1,84 @@
+package informer
+
+import (
+	"reflect"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+	jobsetv1alpha2 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+)
+
+// Transform makes a cache transform of functions that trim an object in place,
+// applied in order. It never fails: an object it cannot make sense of is left
+// alone, because a transform's error would stop the whole watch over one object.
+//
+// A tombstone is left alone as well: the state inside it has been transformed
+// when it entered the cache, and readers of the cache may still hold it.
+func Transform(trim ...func(metav1.Object)) cache.TransformFunc {
+	return func(obj any) (any, error) {
+		if object := asObject(obj); object != nil {
+			for _, f := range trim {
+				f(object)
+			}
+		}
+		return obj, nil
+	}
+}
+
+// Strip drops what no controller reads and what often makes up most of an
+// object: the managed fields, and the copy of the manifest that kubectl apply keeps.
+func Strip(object metav1.Object) {
+	// Writes only what is there: to strip a stripped object again must not touch
+	// it, since it may be shared by then.
+	if object.GetManagedFields() != nil {
+		object.SetManagedFields(nil)
+	}
+	annotations := object.GetAnnotations()
+	if _, found := annotations[corev1.LastAppliedConfigAnnotation]; found {
+		delete(annotations, corev1.LastAppliedConfigAnnotation)
+		object.SetAnnotations(annotations)
+	}
+}
+
+// TrimJobSet returns a trim function for JobSets. Of those controlled by an
+// owner of the given group and kind it keeps metadata, spec.suspend and status;
+// of all others only what it takes to see whose they are and that they exist.
+// Objects of other kinds are not touched.
+func TrimJobSet(owner schema.GroupKind) func(metav1.Object) {
+	return func(object metav1.Object) {
+		jobSet, ok := object.(*jobsetv1alpha2.JobSet)
+		if !ok {
+			return
+		}
+		if controlledBy(jobSet, owner) {
+			jobSet.Spec = jobsetv1alpha2.JobSetSpec{Suspend: jobSet.Spec.Suspend}
+			return
+		}
+		*jobSet = jobsetv1alpha2.JobSet{
+			TypeMeta: jobSet.TypeMeta,
+			ObjectMeta: metav1.ObjectMeta{
+				Name:              jobSet.Name,
+				Namespace:         jobSet.Namespace,
+				UID:               jobSet.UID,
+				ResourceVersion:   jobSet.ResourceVersion,
+				OwnerReferences:   jobSet.OwnerReferences,
+				DeletionTimestamp: jobSet.DeletionTimestamp,
+			},
+		}
+	}
+}
+
+// asObject returns obj as an API object, or nil if it is none: a tombstone, nil,
+// a nil pointer or something without metadata.
+func asObject(obj any) metav1.Object {
+	object, ok := obj.(metav1.Object)
+	if !ok {
+		return nil
+	}
+	if v := reflect.ValueOf(obj); v.Kind() == reflect.Pointer && v.IsNil() {
+		return nil
+	}
+	return object
+}

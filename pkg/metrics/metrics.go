@@ -1,0 +1,131 @@
+package metrics
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+	_ "k8s.io/component-base/metrics/prometheus/restclient" // rest_client_* of every client
+	_ "k8s.io/component-base/metrics/prometheus/workqueue"  // workqueue_* of every named queue
+	"k8s.io/component-base/version"
+)
+
+// Every metric of ours is called trainjob_controller_<name>.
+const (
+	namespace = "trainjob"
+	subsystem = "controller"
+)
+
+// Metrics records what the controllers do. Until Register is called every
+// method is a no-op, so a test that does not look at metrics needs no registry.
+// All methods are safe for concurrent use.
+type Metrics struct {
+	syncDuration     *metrics.HistogramVec
+	syncPanics       *metrics.CounterVec
+	snapshotsTaken   *metrics.Counter
+	jobSetsCreated   *metrics.Counter
+	deadlineLateness *metrics.Histogram
+	ttlLateness      *metrics.Histogram
+	buildInfo        *metrics.GaugeVec
+}
+
+// New makes the metrics without registering them.
+func New() *Metrics {
+	return &Metrics{
+		syncDuration: metrics.NewHistogramVec(&metrics.HistogramOpts{
+			Namespace: namespace, Subsystem: subsystem, Name: "sync_duration_seconds",
+			Help: "How long one sync of a key took, by queue and by how it ended.",
+			// 1 ms (nothing to do, all from the cache) to 65 s (API server barely answering).
+			Buckets:        metrics.ExponentialBuckets(0.001, 2, 17),
+			StabilityLevel: metrics.ALPHA,
+		}, []string{labelQueue, labelResult}),
+		syncPanics: metrics.NewCounterVec(&metrics.CounterOpts{
+			Namespace: namespace, Subsystem: subsystem, Name: "sync_panics_total",
+			Help:           "Number of syncs that panicked. The key is retried; any increase is a bug.",
+			StabilityLevel: metrics.ALPHA,
+		}, []string{labelQueue}),
+		snapshotsTaken: metrics.NewCounter(&metrics.CounterOpts{
+			Namespace: namespace, Subsystem: subsystem, Name: "snapshots_taken_total",
+			Help:           "Number of runtime snapshots written.",
+			StabilityLevel: metrics.ALPHA,
+		}),
+		jobSetsCreated: metrics.NewCounter(&metrics.CounterOpts{
+			Namespace: namespace, Subsystem: subsystem, Name: "jobsets_created_total",
+			Help:           "Number of JobSets created.",
+			StabilityLevel: metrics.ALPHA,
+		}),
+		deadlineLateness: newLateness("deadline_lateness_seconds",
+			"How long after its deadline a TrainJob was marked as failed."),
+		ttlLateness: newLateness("ttl_lateness_seconds",
+			"How long after its time to live a finished TrainJob was deleted."),
+		buildInfo: metrics.NewGaugeVec(&metrics.GaugeOpts{
+			Namespace: namespace, Subsystem: subsystem, Name: "build_info",
+			Help:           "A constant 1, labelled with what this binary was built from.",
+			StabilityLevel: metrics.ALPHA,
+		}, []string{"version", "git_commit", "build_date", "go_version", "platform"}),
+	}
+}
+
+// newLateness makes a histogram of how late a timer's effect came. A healthy
+// controller stays under two seconds; the long end shows time spent without one.
+func newLateness(name, help string) *metrics.Histogram {
+	return metrics.NewHistogram(&metrics.HistogramOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: name, Help: help,
+		Buckets:        []float64{0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300, 1800, 3600, 86400},
+		StabilityLevel: metrics.ALPHA,
+	})
+}
+
+// Register adds every metric to a registry, given by its Register method, and
+// reports all that were refused. The one that Handler serves is that of
+// k8s.io/component-base/metrics/legacyregistry.
+func (m *Metrics) Register(register func(metrics.Registerable) error) error {
+	var errs []error
+	for _, metric := range []metrics.Registerable{
+		m.syncDuration, m.syncPanics, m.snapshotsTaken, m.jobSetsCreated,
+		m.deadlineLateness, m.ttlLateness, m.buildInfo,
+	} {
+		if err := register(metric); err != nil {
+			errs = append(errs, fmt.Errorf("register metric %s: %w", metric.FQName(), err))
+		}
+	}
+	info := version.Get()
+	m.buildInfo.WithLabelValues(info.GitVersion, info.GitCommit, info.BuildDate, info.GoVersion, info.Platform).Set(1)
+	return errors.Join(errs...)
+}
+
+// Handler serves the process-wide registry in the Prometheus formats.
+func Handler() http.Handler {
+	return legacyregistry.Handler()
+}
+
+// SyncDone records one sync of a key.
+func (m *Metrics) SyncDone(queue Queue, result Result, took time.Duration) {
+	m.syncDuration.WithLabelValues(oneOf(Queues(), queue), oneOf(Results(), result)).Observe(took.Seconds())
+}
+
+// SyncPanicked records one sync that ended in a panic.
+func (m *Metrics) SyncPanicked(queue Queue) {
+	m.syncPanics.WithLabelValues(oneOf(Queues(), queue)).Inc()
+}
+
+// SnapshotTaken records one snapshot written.
+func (m *Metrics) SnapshotTaken() { m.snapshotsTaken.Inc() }
+
+// JobSetCreated records one JobSet created.
+func (m *Metrics) JobSetCreated() { m.jobSetsCreated.Inc() }
+
+// DeadlineEnforced records how long after its deadline a TrainJob failed.
+func (m *Metrics) DeadlineEnforced(late time.Duration) { m.deadlineLateness.Observe(notNegative(late)) }
+
+// TTLEnforced records how long after its time to live a TrainJob was deleted.
+func (m *Metrics) TTLEnforced(late time.Duration) { m.ttlLateness.Observe(notNegative(late)) }
+
+// notNegative keeps two clocks that disagree (ours and the API server's, whose
+// times are whole seconds) from lowering a histogram's sum.
+func notNegative(d time.Duration) float64 {
+	return max(d, 0).Seconds()
+}
