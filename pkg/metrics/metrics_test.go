@@ -1,0 +1,180 @@
+package metrics
+
+import (
+	"errors"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	dto "github.com/prometheus/client_model/go"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/component-base/metrics/testutil"
+)
+
+// exercise calls every method once with every label value, and with one that
+// nobody declared.
+func exercise(m *Metrics) {
+	for _, queue := range append(Queues(), "my-job-1") {
+		for _, result := range append(Results(), "exploded") {
+			m.SyncDone(queue, result, 3*time.Millisecond)
+		}
+		m.SyncPanicked(queue)
+	}
+	m.SnapshotTaken()
+	m.JobSetCreated()
+	m.DeadlineEnforced(1500 * time.Millisecond)
+	m.TTLEnforced(-time.Second)
+}
+
+func gather(t *testing.T, registry metrics.KubeRegistry) map[string]*dto.MetricFamily {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	byName := map[string]*dto.MetricFamily{}
+	for _, family := range families {
+		byName[family.GetName()] = family
+	}
+	return byName
+}
+
+func TestEveryMetricIsRegisteredOnceWithHelpAndFixedLabels(t *testing.T) {
+	m, registry := New(), metrics.NewKubeRegistry()
+	if err := m.Register(registry.Register); err != nil {
+		t.Fatal(err)
+	}
+	exercise(m)
+	families := gather(t, registry)
+
+	var queues, results []string
+	for _, q := range append(Queues(), other) {
+		queues = append(queues, string(q))
+	}
+	for _, r := range append(Results(), other) {
+		results = append(results, string(r))
+	}
+	want := map[string]map[string][]string{ // metric -> label -> its values, nil if free
+		"trainjob_controller_sync_duration_seconds":     {"queue": queues, "result": results},
+		"trainjob_controller_sync_panics_total":         {"queue": queues},
+		"trainjob_controller_snapshots_taken_total":     {},
+		"trainjob_controller_jobsets_created_total":     {},
+		"trainjob_controller_deadline_lateness_seconds": {},
+		"trainjob_controller_ttl_lateness_seconds":      {},
+		"trainjob_controller_build_info": {
+			"version": nil, "git_commit": nil, "build_date": nil, "go_version": nil, "platform": nil,
+		},
+	}
+	for name, family := range families {
+		labels, known := want[name]
+		if !known {
+			t.Errorf("unexpected metric %s", name)
+			continue
+		}
+		if help := strings.TrimPrefix(family.GetHelp(), "[ALPHA] "); !strings.HasSuffix(help, ".") {
+			t.Errorf("%s has the help %q, want a sentence", name, help)
+		}
+		got := map[string][]string{}
+		for _, series := range family.GetMetric() {
+			for _, label := range series.GetLabel() {
+				value := label.GetValue()
+				if values := labels[label.GetName()]; values != nil && !slices.Contains(values, value) {
+					t.Errorf("%s has the value %q of label %s", name, value, label.GetName())
+				}
+				got[label.GetName()] = append(got[label.GetName()], value)
+			}
+		}
+		if diff := cmp.Diff(len(labels), len(got)); diff != "" {
+			t.Errorf("number of labels of %s (-want +got):\n%s", name, diff)
+		}
+	}
+	if diff := cmp.Diff(len(want), len(families)); diff != "" {
+		t.Errorf("number of metrics (-want +got):\n%s", diff)
+	}
+	problems, err := testutil.NewPromLinter(strings.NewReader(text(t, families))).Lint()
+	if err != nil || len(problems) != 0 {
+		t.Errorf("lint: %v, %v", problems, err)
+	}
+}
+
+func text(t *testing.T, families map[string]*dto.MetricFamily) string {
+	t.Helper()
+	var b strings.Builder
+	for _, family := range families {
+		if _, err := testutil.MetricFamilyToText(&b, family); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b.String()
+}
+
+func TestLatenessIsNeverNegative(t *testing.T) {
+	m, registry := New(), metrics.NewKubeRegistry()
+	if err := m.Register(registry.Register); err != nil {
+		t.Fatal(err)
+	}
+	exercise(m)
+	families := gather(t, registry)
+	for name, want := range map[string]float64{
+		"trainjob_controller_deadline_lateness_seconds": 1.5,
+		"trainjob_controller_ttl_lateness_seconds":      0,
+	} {
+		if got := families[name].GetMetric()[0].GetHistogram().GetSampleSum(); got != want {
+			t.Errorf("%s has the sum %v, want %v", name, got, want)
+		}
+	}
+}
+
+func TestUnregisteredMetricsAreNoOps(t *testing.T) {
+	exercise(New())
+}
+
+func TestRegisterReportsEveryRefusal(t *testing.T) {
+	refused := errors.New("refused")
+	var names []string
+	err := New().Register(func(metric metrics.Registerable) error {
+		names = append(names, metric.FQName())
+		return refused
+	})
+	if !errors.Is(err, refused) {
+		t.Fatalf("got %v", err)
+	}
+	for _, name := range names {
+		if !strings.Contains(err.Error(), name) {
+			t.Errorf("the error does not name %s: %v", name, err)
+		}
+	}
+}
+
+func TestHandlerServesOurMetricsAndThoseOfTheLibraries(t *testing.T) {
+	m := New()
+	if err := m.Register(legacyregistry.Register); err != nil {
+		t.Fatal(err)
+	}
+	m.SnapshotTaken()
+	queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: string(QueueTTL)})
+	defer queue.ShutDown()
+	queue.Add("x")
+
+	answer := httptest.NewRecorder()
+	Handler().ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil))
+	for _, want := range []string{
+		"trainjob_controller_snapshots_taken_total 1",
+		`trainjob_controller_build_info{`,
+		`workqueue_depth{name="ttl"} 1`,
+		"process_start_time_seconds",
+	} {
+		if !strings.Contains(answer.Body.String(), want) {
+			t.Errorf("the answer has no %q", want)
+		}
+	}
+
+	if err := New().Register(legacyregistry.Register); err == nil {
+		t.Error("a second set of the same metrics was accepted")
+	}
+}
