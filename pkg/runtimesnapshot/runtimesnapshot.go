@@ -152,10 +152,11 @@ func Decode(cm *corev1.ConfigMap) (*Runtime, error) {
 	return runtime, nil
 }
 
-// Matches says whether a snapshot still holds what the status says was taken. A nil
-// reference matches everything: nothing has been recorded yet.
+// Matches says whether a snapshot still holds what the status says was taken. A
+// snapshot that has not been recorded yet, or that was taken anew since (it has
+// another UID), matches.
 func Matches(cm *corev1.ConfigMap, recorded *trainer.RuntimeSnapshotReference) error {
-	if recorded == nil {
+	if recorded == nil || recorded.UID != cm.UID {
 		return nil
 	}
 	if got := Digest(cm.Data[DataKey]); got != recorded.Digest {

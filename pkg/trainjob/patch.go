@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
 )
@@ -17,6 +18,8 @@ const (
 	Same Change = iota
 	// CountersOnly: only jobsStatus counters moved, and nothing waits for them.
 	CountersOnly
+	// Rewording: the API refuses what it refused before, in other words.
+	Rewording
 	// Substantial: anything else, to be written at once.
 	Substantial
 )
@@ -25,6 +28,9 @@ const (
 func Compare(job *trainer.TrainJob, next *trainer.TrainJobStatus) Change {
 	if equality.Semantic.DeepEqual(&job.Status, next) {
 		return Same
+	}
+	if refused(&job.Status) && refused(next) {
+		return Rewording
 	}
 	rest := *next
 	rest.JobsStatus = job.Status.JobsStatus
@@ -36,6 +42,12 @@ func Compare(job *trainer.TrainJob, next *trainer.TrainJobStatus) Change {
 		return Substantial
 	}
 	return CountersOnly
+}
+
+// refused says whether the job is Pending because something could not be created.
+func refused(status *trainer.TrainJobStatus) bool {
+	pending := meta.FindStatusCondition(status.Conditions, string(trainer.TrainJobPending))
+	return status.State == trainer.TrainJobPending && pending != nil && pending.Reason == trainer.ReasonCreationFailed
 }
 
 func active(jobs []trainer.JobStatus) (sum int32) {

@@ -125,3 +125,6 @@ func OwnershipOf(job *trainer.TrainJob, object metav1.Object) Ownership {
 func OwnerReference(job *trainer.TrainJob) metav1.OwnerReference {
 	return *metav1.NewControllerRef(job, trainer.SchemeGroupVersion.WithKind(trainer.TrainJobKind))
 }
+
+// Kind is the group and kind of TrainJobs, as owner references name it.
+var Kind = trainer.Kind(trainer.TrainJobKind)

@@ -1,0 +1,125 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
+	jobsetinformers "sigs.k8s.io/jobset/client-go/informers/externalversions"
+
+	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
+	trainerinformers "github.com/trainjob/controller/generated/informers/externalversions"
+	"github.com/trainjob/controller/pkg/controller/jobset"
+	"github.com/trainjob/controller/pkg/controller/lifecycle"
+	"github.com/trainjob/controller/pkg/controller/snapshot"
+	"github.com/trainjob/controller/pkg/informer"
+	"github.com/trainjob/controller/pkg/metrics"
+	"github.com/trainjob/controller/pkg/queue"
+	"github.com/trainjob/controller/pkg/trainjob"
+)
+
+// watches are the informers, which run on every replica.
+type watches struct {
+	trainer  trainerinformers.SharedInformerFactory
+	jobSets  jobsetinformers.SharedInformerFactory
+	configs  cache.SharedIndexInformer
+	informer []cache.SharedIndexInformer
+}
+
+// newWatches makes the informers and says what they leave out of memory. Nothing
+// resyncs: events alone must be enough.
+func newWatches(c *clients, now clock.PassiveClock) (*watches, error) {
+	w := &watches{
+		trainer: trainerinformers.NewSharedInformerFactory(c.trainer, 0),
+		jobSets: jobsetinformers.NewSharedInformerFactory(c.jobSet, 0),
+	}
+	var err error
+	if w.configs, err = informer.ConfigMaps(c.core, now, trainer.LabelTrainJobName); err != nil {
+		return nil, err
+	}
+	api := w.trainer.Trainer().V1alpha1()
+	whole := []cache.SharedIndexInformer{
+		api.TrainJobs().Informer(), api.TrainingRuntimes().Informer(), api.ClusterTrainingRuntimes().Informer(),
+	}
+	jobSets := w.jobSets.Jobset().V1alpha2().JobSets().Informer()
+	errs := []error{informer.Prepare(jobSets, now, informer.Strip, informer.TrimJobSet(trainjob.Kind))}
+	for _, i := range whole {
+		errs = append(errs, informer.Prepare(i, now, informer.Strip))
+	}
+	w.informer = append(whole, jobSets, w.configs)
+	return w, errors.Join(errs...)
+}
+
+// run starts the informers and returns when ctx has ended and they have stopped.
+func (w *watches) run(ctx context.Context) {
+	var running sync.WaitGroup
+	for _, i := range w.informer {
+		running.Go(func() { i.RunWithContext(ctx) })
+	}
+	running.Wait()
+}
+
+// synced says whether every informer has had its first list.
+func (w *watches) synced() bool {
+	for _, i := range w.informer {
+		if !i.HasSynced() {
+			return false
+		}
+	}
+	return true
+}
+
+// controller is what the three have in common.
+type controller interface {
+	Run(ctx context.Context, workers int)
+	Queues() []*queue.Queue
+}
+
+// staffed is a controller and its number of workers on each queue.
+type staffed struct {
+	controller
+	workers int
+}
+
+func newControllers(c *clients, w *watches, recorder record.EventRecorder, m *metrics.Metrics, o *Options) ([]staffed, error) {
+	api := w.trainer.Trainer().V1alpha1()
+	jobSets := w.jobSets.Jobset().V1alpha2().JobSets()
+	now := clock.RealClock{}
+	snapshots, err := snapshot.New(snapshot.Config{
+		TrainJobs: c.trainer.TrainerV1alpha1(), ConfigMaps: c.core.CoreV1(),
+		Informers: api, Snapshots: w.configs, JobSets: jobSets.Lister(),
+		Recorder: recorder, Clock: now, Metrics: m,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("snapshot controller: %w", err)
+	}
+	builder, err := jobset.New(jobset.Config{
+		TrainJobs: c.trainer.TrainerV1alpha1(), JobSets: c.jobSet.JobsetV1alpha2(), Jobs: c.core.BatchV1(),
+		TrainJobInformer: api.TrainJobs(), JobSetInformer: jobSets, Snapshots: w.configs,
+		Recorder: recorder, Clock: now, Metrics: m,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("jobset controller: %w", err)
+	}
+	timers, err := lifecycle.New(lifecycle.Config{
+		Client: c.trainer.TrainerV1alpha1(), Jobs: api.TrainJobs(), JobSets: jobSets.Lister(),
+		Recorder: recorder, Clock: now, Metrics: m,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("lifecycle controller: %w", err)
+	}
+	return []staffed{{snapshots, int(o.SnapshotSyncs)}, {builder, int(o.JobSetSyncs)}, {timers, int(o.LifecycleSyncs)}}, nil
+}
+
+// runControllers works until ctx has ended and every queue is drained.
+func runControllers(ctx context.Context, controllers []staffed) {
+	var running sync.WaitGroup
+	for _, c := range controllers {
+		running.Go(func() { c.Run(ctx, c.workers) })
+	}
+	running.Wait()
+}

@@ -1,0 +1,123 @@
+package app
+
+import (
+	"fmt"
+	"net"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	cliflag "k8s.io/component-base/cli/flag"
+	componentbaseconfig "k8s.io/component-base/config"
+	"k8s.io/component-base/config/options"
+	logsapi "k8s.io/component-base/logs/api/v1"
+)
+
+// Options is everything that can be set from the command line.
+type Options struct {
+	// Kubeconfig is a file; empty means the in-cluster configuration.
+	Kubeconfig string
+	// KubeAPIQPS and KubeAPIBurst limit the calls to the API server, calls a second.
+	KubeAPIQPS   float32
+	KubeAPIBurst int32
+	// Workers of each queue.
+	SnapshotSyncs, JobSetSyncs, LifecycleSyncs int32
+	// BindAddress of /healthz, /readyz and /metrics, host:port; "0" serves nothing.
+	BindAddress string
+
+	LeaderElection componentbaseconfig.LeaderElectionConfiguration
+	Logs           *logsapi.LoggingConfiguration
+}
+
+// NewOptions holds the defaults.
+func NewOptions() *Options {
+	return &Options{
+		KubeAPIQPS: 500, KubeAPIBurst: 1000,
+		SnapshotSyncs: 10, JobSetSyncs: 10, LifecycleSyncs: 5,
+		BindAddress: ":8080",
+		LeaderElection: componentbaseconfig.LeaderElectionConfiguration{
+			LeaderElect:       true,
+			LeaseDuration:     metav1.Duration{Duration: 15 * time.Second},
+			RenewDeadline:     metav1.Duration{Duration: 10 * time.Second},
+			RetryPeriod:       metav1.Duration{Duration: 2 * time.Second},
+			ResourceLock:      "leases",
+			ResourceName:      name,
+			ResourceNamespace: "trainjob-system",
+		},
+		Logs: logsapi.NewLoggingConfiguration(),
+	}
+}
+
+// Flags are the options as flags, in the sections of --help.
+func (o *Options) Flags() cliflag.NamedFlagSets {
+	var sections cliflag.NamedFlagSets
+	fs := sections.FlagSet("connection")
+	fs.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "Path of a kubeconfig file. Without it the in-cluster configuration is used.")
+	fs.Float32Var(&o.KubeAPIQPS, "kube-api-qps", o.KubeAPIQPS, "Most calls a second to the API server, on average.")
+	fs.Int32Var(&o.KubeAPIBurst, "kube-api-burst", o.KubeAPIBurst, "Most calls to the API server in one burst.")
+
+	fs = sections.FlagSet("controllers")
+	fs.Int32Var(&o.SnapshotSyncs, "concurrent-snapshot-syncs", o.SnapshotSyncs, "Number of TrainJobs whose snapshot is taken at the same time.")
+	fs.Int32Var(&o.JobSetSyncs, "concurrent-jobset-syncs", o.JobSetSyncs, "Number of TrainJobs whose JobSet is built or followed at the same time.")
+	fs.Int32Var(&o.LifecycleSyncs, "concurrent-lifecycle-syncs", o.LifecycleSyncs, "Number of TrainJobs that are failed at their deadline at the same time, and likewise deleted after their TTL.")
+
+	fs = sections.FlagSet("serving")
+	fs.StringVar(&o.BindAddress, "bind-address", o.BindAddress, "Address, host:port, on which /healthz, /readyz and /metrics are served. 0 serves nothing.")
+
+	options.BindLeaderElectionFlags(&o.LeaderElection, sections.FlagSet("leader election"))
+	logsapi.AddFlags(o.Logs, sections.FlagSet("logs"))
+	return sections
+}
+
+// Validate names every option that is wrong.
+func (o *Options) Validate() []error {
+	var errs []error
+	wrong := func(flag string, value any, want string) {
+		errs = append(errs, fmt.Errorf("--%s: %v: %s", flag, value, want))
+	}
+	if o.KubeAPIQPS <= 0 {
+		wrong("kube-api-qps", o.KubeAPIQPS, "must be more than 0")
+	}
+	if o.KubeAPIBurst < 1 {
+		wrong("kube-api-burst", o.KubeAPIBurst, "must be at least 1")
+	}
+	for flag, value := range map[string]int32{
+		"concurrent-snapshot-syncs": o.SnapshotSyncs, "concurrent-jobset-syncs": o.JobSetSyncs, "concurrent-lifecycle-syncs": o.LifecycleSyncs,
+	} {
+		if value < 1 {
+			wrong(flag, value, "must be at least 1")
+		}
+	}
+	if o.BindAddress != "0" {
+		if _, _, err := net.SplitHostPort(o.BindAddress); err != nil {
+			wrong("bind-address", o.BindAddress, "must be host:port, such as 127.0.0.1:8080 or :8080, or 0")
+		}
+	}
+	return append(errs, o.validateLeaderElection()...)
+}
+
+func (o *Options) validateLeaderElection() []error {
+	le := o.LeaderElection
+	if !le.LeaderElect {
+		return nil
+	}
+	var errs []error
+	if le.RetryPeriod.Duration <= 0 {
+		errs = append(errs, fmt.Errorf("--leader-elect-retry-period: %v: must be more than 0", le.RetryPeriod.Duration))
+	}
+	// What client-go demands: retries are spread by a factor of 1.2.
+	if float64(le.RenewDeadline.Duration) <= 1.2*float64(le.RetryPeriod.Duration) {
+		errs = append(errs, fmt.Errorf("--leader-elect-renew-deadline: %v: must be more than 1.2 times --leader-elect-retry-period (%v)",
+			le.RenewDeadline.Duration, le.RetryPeriod.Duration))
+	}
+	if le.LeaseDuration.Duration <= le.RenewDeadline.Duration {
+		errs = append(errs, fmt.Errorf("--leader-elect-lease-duration: %v: must be more than --leader-elect-renew-deadline (%v)",
+			le.LeaseDuration.Duration, le.RenewDeadline.Duration))
+	}
+	if le.ResourceLock != "leases" {
+		errs = append(errs, fmt.Errorf("--leader-elect-resource-lock: %q: must be leases", le.ResourceLock))
+	}
+	if le.ResourceName == "" || le.ResourceNamespace == "" {
+		errs = append(errs, fmt.Errorf("--leader-elect-resource-name and --leader-elect-resource-namespace must not be empty"))
+	}
+	return errs
+}

@@ -1,0 +1,117 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/component-base/version"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/trainjob/controller/generated/clientset/versioned/scheme"
+	"github.com/trainjob/controller/pkg/metrics"
+)
+
+// Run runs the controller until ctx ends. It returns nil after a stop that was asked
+// for, and an error when it could not start or has lost its leadership.
+func Run(ctx context.Context, o *Options) error {
+	logger := klog.FromContext(ctx)
+	logger.Info("Starting", "version", version.Get().GitVersion)
+	config, err := restConfig(o)
+	if err != nil {
+		return err
+	}
+	clients, err := newClients(config, o)
+	if err != nil {
+		return err
+	}
+	measured := metrics.New()
+	if err := measured.Register(legacyregistry.Register); err != nil {
+		return fmt.Errorf("register metrics: %w", err)
+	}
+	watches, err := newWatches(clients, clock.RealClock{})
+	if err != nil {
+		return fmt.Errorf("prepare the informers: %w", err)
+	}
+	recorder, stopEvents := newRecorder(ctx, clients)
+	defer stopEvents()
+	controllers, err := newControllers(clients, watches, recorder, measured, o)
+	if err != nil {
+		return err
+	}
+	return run(ctx, o, clients, watches, controllers)
+}
+
+// run starts everything and stops it in the opposite order: first the workers, then
+// the lease, then the informers and the server.
+func run(ctx context.Context, o *Options, c *clients, w *watches, controllers []staffed) error {
+	watchDog := leaderelection.NewLeaderHealthzAdaptor(20 * time.Second)
+	stopServing, err := serve(ctx, o.BindAddress, newServeMux(healthChecks(controllers, watchDog), readyChecks(w)))
+	if err != nil {
+		return err
+	}
+	defer stopServing()
+
+	watching, stopWatching := context.WithCancel(context.WithoutCancel(ctx))
+	watched := make(chan struct{})
+	go func() { defer close(watched); w.run(watching) }()
+	defer func() { stopWatching(); <-watched }()
+
+	var hasSynced []cache.InformerSynced
+	for _, i := range w.informer {
+		hasSynced = append(hasSynced, i.HasSynced)
+	}
+	if !cache.WaitForCacheSync(ctx.Done(), hasSynced...) {
+		return nil // told to stop before it began
+	}
+	klog.FromContext(ctx).Info("Caches are filled")
+	work := func(ctx context.Context) {
+		klog.FromContext(ctx).Info("Working")
+		runControllers(ctx, controllers)
+		klog.FromContext(ctx).Info("Drained")
+	}
+	if !o.LeaderElection.LeaderElect {
+		work(ctx)
+		return nil
+	}
+	lock, err := newLock(c, o.LeaderElection)
+	if err != nil {
+		return err
+	}
+	return lead(ctx, lock, o.LeaderElection, watchDog, work)
+}
+
+// newRecorder sends events to the API server until stop, which waits for none.
+func newRecorder(ctx context.Context, c *clients) (record.EventRecorder, func()) {
+	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
+	broadcaster.StartRecordingToSink(&corev1client.EventSinkImpl{Interface: c.events.CoreV1().Events("")})
+	return broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: name}), broadcaster.Shutdown
+}
+
+func healthChecks(controllers []staffed, watchDog *leaderelection.HealthzAdaptor) []check {
+	checks := []check{{"leader-election", watchDog.Check}}
+	for _, c := range controllers {
+		for _, q := range c.Queues() {
+			checks = append(checks, check{"queue-" + q.Name(), q.Check})
+		}
+	}
+	return checks
+}
+
+func readyChecks(w *watches) []check {
+	return []check{{"caches", func(*http.Request) error {
+		if !w.synced() {
+			return errors.New("the first list of some kind has not arrived yet")
+		}
+		return nil
+	}}}
+}

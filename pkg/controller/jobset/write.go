@@ -1,0 +1,138 @@
+package jobset
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	batchclient "k8s.io/client-go/kubernetes/typed/batch/v1"
+	"k8s.io/utils/ptr"
+	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+	jobsetclient "sigs.k8s.io/jobset/client-go/clientset/versioned/typed/jobset/v1alpha2"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
+	"github.com/trainjob/controller/pkg/operations"
+	"github.com/trainjob/controller/pkg/render"
+)
+
+// jobSetWriter makes the API calls on JobSets and their child Jobs.
+type jobSetWriter struct {
+	jobSets jobsetclient.JobSetsGetter
+	jobs    batchclient.JobsGetter
+}
+
+// get reads a JobSet live.
+func (w jobSetWriter) get(ctx context.Context, namespace, name string) (*jobset.JobSet, error) {
+	return w.jobSets.JobSets(namespace).Get(ctx, name, metav1.GetOptions{})
+}
+
+func (w jobSetWriter) create(ctx context.Context, js *jobset.JobSet) (*jobset.JobSet, error) {
+	return w.jobSets.JobSets(js.Namespace).Create(ctx, js, metav1.CreateOptions{})
+}
+
+// delete is idempotent.
+func (w jobSetWriter) delete(ctx context.Context, js *jobset.JobSet) error {
+	err := operations.DeleteJobSet(ctx, w.jobSets, js)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete JobSet: %w", err)
+	}
+	return nil
+}
+
+// suspend needs no more than the UID: it is right whatever else has changed.
+func (w jobSetWriter) suspend(ctx context.Context, js *jobset.JobSet) (*jobset.JobSet, error) {
+	return w.patch(ctx, js, `{"metadata":{"uid":%q},"spec":{"suspend":true}}`, js.UID)
+}
+
+// resume fails with a conflict if anything has changed since the JobSet was read.
+func (w jobSetWriter) resume(ctx context.Context, js *jobset.JobSet) (*jobset.JobSet, error) {
+	return w.patch(ctx, js, `{"metadata":{"uid":%q,"resourceVersion":%q},"spec":{"suspend":false}}`, js.UID, js.ResourceVersion)
+}
+
+// remade takes the note off that child Jobs have to be made anew.
+func (w jobSetWriter) remade(ctx context.Context, js *jobset.JobSet) (*jobset.JobSet, error) {
+	return w.patch(ctx, js, `{"metadata":{"uid":%q,"resourceVersion":%q,"annotations":{%q:null}}}`,
+		js.UID, js.ResourceVersion, annotationRemake)
+}
+
+func (w jobSetWriter) patch(ctx context.Context, js *jobset.JobSet, format string, args ...any) (*jobset.JobSet, error) {
+	patch := fmt.Appendf(nil, format, args...)
+	return w.jobSets.JobSets(js.Namespace).Patch(ctx, js.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+}
+
+// refresh sets the fields of a suspended JobSet, read live, that patches may change,
+// in one update, and notes on it which child Jobs have to be made anew.
+func (w jobSetWriter) refresh(ctx context.Context, live, desired *jobset.JobSet) (*jobset.JobSet, error) {
+	updated, removedFrom := render.UpdateSuspended(live, desired)
+	if pending := live.Annotations[annotationRemake]; pending != "" {
+		removedFrom = append(removedFrom, strings.Split(pending, ",")...)
+	}
+	if len(removedFrom) > 0 {
+		slices.Sort(removedFrom)
+		metav1.SetMetaDataAnnotation(&updated.ObjectMeta, annotationRemake, strings.Join(slices.Compact(removedFrom), ","))
+	}
+	return w.jobSets.JobSets(live.Namespace).Update(ctx, updated, metav1.UpdateOptions{})
+}
+
+// remakeJobs deletes the unfinished child Jobs of the replicatedJobs noted on the
+// JobSet; its controller makes them anew from the new template. It says false while
+// one of them is not suspended yet, because its pods may still be running.
+func (w jobSetWriter) remakeJobs(ctx context.Context, js *jobset.JobSet) (bool, error) {
+	list, err := w.jobs.Jobs(js.Namespace).List(ctx, metav1.ListOptions{LabelSelector: jobset.JobSetNameKey + "=" + js.Name})
+	if err != nil {
+		return false, fmt.Errorf("list child Jobs: %w", err)
+	}
+	done := true
+	noted := strings.Split(js.Annotations[annotationRemake], ",")
+	for i := range list.Items {
+		child := &list.Items[i]
+		if !metav1.IsControlledBy(child, js) || jobFinished(child) || !slices.Contains(noted, child.Labels[jobset.ReplicatedJobNameKey]) {
+			continue
+		}
+		if !ptr.Deref(child.Spec.Suspend, false) {
+			done = false
+			continue
+		}
+		err := w.jobs.Jobs(child.Namespace).Delete(ctx, child.Name, metav1.DeleteOptions{
+			Preconditions:     metav1.NewUIDPreconditions(string(child.UID)),
+			PropagationPolicy: ptr.To(metav1.DeletePropagationBackground),
+		})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return false, fmt.Errorf("delete child Job %q: %w", child.Name, err)
+		}
+	}
+	return done, nil
+}
+
+func jobFinished(job *batchv1.Job) bool {
+	for _, c := range job.Status.Conditions {
+		if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == "True" {
+			return true
+		}
+	}
+	return false
+}
+
+// confirm reads the TrainJob live and says whether it is still the one that was
+// read from the cache, and still wants to run with the patches the JobSet has. Kueue
+// suspends a TrainJob and its JobSet too: a cache that is a moment old must not undo
+// that.
+func (c *Controller) confirm(ctx context.Context, cached *trainer.TrainJob) (*trainer.TrainJob, error) {
+	job, err := c.trainJobs.TrainJobs(cached.Namespace).Get(ctx, cached.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read TrainJob: %w", err)
+	}
+	if job.UID != cached.UID {
+		return nil, nil
+	}
+	return job, nil
+}

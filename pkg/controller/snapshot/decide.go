@@ -1,0 +1,87 @@
+package snapshot
+
+import (
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
+	"github.com/trainjob/controller/pkg/render"
+	"github.com/trainjob/controller/pkg/runtimesnapshot"
+	"github.com/trainjob/controller/pkg/trainjob"
+)
+
+// observation is what was found for a job without a snapshot of its own.
+type observation struct {
+	// existing is a ConfigMap of the snapshot's name, nil if the cache has none.
+	existing *corev1.ConfigMap
+	// runtime the job refers to, nil if it does not exist.
+	runtime *runtimesnapshot.Runtime
+	// unsupported: the job's runtime is of a kind that is not understood.
+	unsupported bool
+}
+
+// plan is what to do for the job: at most one of create, blocked and failure is set.
+type plan struct {
+	create  *corev1.ConfigMap
+	blocked *trainjob.Cause
+	failure *trainjob.Cause
+}
+
+// decide says what to do. It looks at nothing but its arguments and changes neither.
+func decide(job *trainer.TrainJob, seen observation) plan {
+	if seen.existing != nil {
+		if cause := conflict(job, seen.existing); cause != nil {
+			return plan{blocked: cause}
+		}
+		return plan{}
+	}
+	if seen.unsupported {
+		return plan{failure: &trainjob.Cause{
+			Reason: trainer.ReasonTrainingRuntimeNotSupported,
+			Message: fmt.Sprintf("spec.runtimeRef names %s: this controller understands the kinds %s and %s of %s; create the job again with one of them",
+				describe(job), trainer.ClusterTrainingRuntimeKind, trainer.TrainingRuntimeKind, trainer.GroupName),
+		}}
+	}
+	if seen.runtime == nil {
+		return plan{blocked: &trainjob.Cause{
+			Reason:  trainer.ReasonWaitingForRuntime,
+			Message: fmt.Sprintf("spec.runtimeRef names %s, which does not exist: the job goes on when it is created", describe(job)),
+		}}
+	}
+	if _, err := render.Render(job, seen.runtime.ForRender()); err != nil {
+		return plan{blocked: &trainjob.Cause{
+			Reason:  trainer.ReasonRuntimeInvalid,
+			Message: fmt.Sprintf("%s cannot be used by this job: %v", describe(job), err),
+		}}
+	}
+	cm, err := runtimesnapshot.Encode(job, seen.runtime)
+	if err != nil {
+		reason := trainer.ReasonRuntimeInvalid
+		if tooLarge := (*runtimesnapshot.TooLargeError)(nil); errors.As(err, &tooLarge) {
+			reason = trainer.ReasonSnapshotTooLarge
+		}
+		return plan{blocked: &trainjob.Cause{Reason: reason, Message: err.Error()}}
+	}
+	return plan{create: cm}
+}
+
+// conflict says why a ConfigMap of the snapshot's name cannot be used; nil if it is
+// the job's own.
+func conflict(job *trainer.TrainJob, cm *corev1.ConfigMap) *trainjob.Cause {
+	switch trainjob.OwnershipOf(job, cm) {
+	case trainjob.Ours:
+		return nil
+	case trainjob.Older:
+		return &trainjob.Cause{
+			Reason:  trainer.ReasonSnapshotConflict,
+			Message: fmt.Sprintf("waiting until ConfigMap %q of an earlier TrainJob %q is gone", cm.Name, job.Name),
+		}
+	}
+	return &trainjob.Cause{
+		Reason: trainer.ReasonSnapshotConflict,
+		Message: fmt.Sprintf("ConfigMap %q exists and does not belong to this TrainJob: delete or rename it, or give the job another name",
+			cm.Name),
+	}
+}

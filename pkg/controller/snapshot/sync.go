@@ -1,0 +1,179 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
+	"github.com/trainjob/controller/pkg/lifetime"
+	"github.com/trainjob/controller/pkg/operations"
+	"github.com/trainjob/controller/pkg/queue"
+	"github.com/trainjob/controller/pkg/runtimesnapshot"
+	"github.com/trainjob/controller/pkg/trainjob"
+)
+
+// sync sees to it that the job has its snapshot, or says why not.
+func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (queue.Result, error) {
+	job, err := c.jobs.TrainJobs(key.Namespace).Get(key.Name)
+	if apierrors.IsNotFound(err) {
+		c.status.Forget(key)
+		return queue.Result{}, nil
+	}
+	if err != nil {
+		return queue.Result{}, err
+	}
+	now := c.clock.Now()
+	if !wanted(job, now) {
+		return queue.Result{}, nil
+	}
+	seen, err := c.gather(key, job)
+	if err != nil {
+		return queue.Result{}, err
+	}
+	plan := decide(job, seen)
+	var failed error
+	if plan.create != nil {
+		plan.blocked, failed = c.create(ctx, key, job, plan.create)
+	}
+	if plan.blocked == nil && plan.failure == nil {
+		return queue.Result{}, failed
+	}
+	if err := c.report(ctx, job, plan, now); err != nil {
+		return queue.Result{}, err
+	}
+	if failed != nil {
+		return queue.Result{}, failed
+	}
+	return queue.Result{After: c.recheck(job, plan, now)}, nil
+}
+
+// wanted says whether a job gets a snapshot at all. A job whose deadline has passed
+// is left to end: nothing is created for it.
+func wanted(job *trainer.TrainJob, now time.Time) bool {
+	return trainjob.ManagedByUs(job) && !trainjob.Finished(job) && !trainjob.BeingDeleted(job) &&
+		trainjob.Deadline(job, now).Kind != lifetime.Expired
+}
+
+// gather reads what the decision needs from the caches.
+func (c *Controller) gather(key cache.ObjectName, job *trainer.TrainJob) (observation, error) {
+	var seen observation
+	cm, err := c.snapshots.ConfigMaps(key.Namespace).Get(runtimesnapshot.Name(key.Name))
+	switch {
+	case err == nil:
+		seen.existing = cm
+	case !apierrors.IsNotFound(err):
+		return seen, err
+	}
+	// What we created ourselves a moment ago is newer than what the cache has.
+	if noted, ok := c.created.Get(key); ok && noted.GetUID() != "" && trainjob.OwnershipOf(job, noted) == trainjob.Ours {
+		seen.existing = noted
+	}
+	if seen.existing != nil {
+		return seen, nil
+	}
+	seen.runtime, err = c.runtimes.read(job)
+	if errors.Is(err, errNotSupported) {
+		seen.unsupported, err = true, nil
+	}
+	return seen, err
+}
+
+// create writes the snapshot. The cause says why there is none afterwards; with an
+// error it is tried again.
+func (c *Controller) create(ctx context.Context, key cache.ObjectName, job *trainer.TrainJob, cm *corev1.ConfigMap) (*trainjob.Cause, error) {
+	created, err := c.configMaps.ConfigMaps(job.Namespace).Create(ctx, cm, metav1.CreateOptions{})
+	switch {
+	case err == nil:
+		c.created.Put(key, created)
+		c.metrics.SnapshotTaken()
+		c.announce(job, created)
+		return nil, nil
+	case apierrors.IsAlreadyExists(err):
+		return c.examine(ctx, key, job, cm.Name)
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return nil, err
+	}
+	return &trainjob.Cause{
+		Reason:  trainer.ReasonCreationFailed,
+		Message: fmt.Sprintf("cannot create ConfigMap %q: %v", cm.Name, err),
+	}, fmt.Errorf("create ConfigMap %q: %w", cm.Name, err)
+}
+
+// announce tells of a new snapshot, and warns when it differs from the one it replaces.
+func (c *Controller) announce(job *trainer.TrainJob, cm *corev1.ConfigMap) {
+	operations.Emit(c.recorder, job, corev1.EventTypeNormal, operations.EventSnapshotCreated,
+		fmt.Sprintf("Took the snapshot of %s in ConfigMap %q", describe(job), cm.Name))
+	if before := job.Status.RuntimeSnapshot; before != nil && before.Digest != runtimesnapshot.Reference(cm).Digest {
+		operations.Emit(c.recorder, job, corev1.EventTypeWarning, operations.EventRuntimeSnapshotReplaced,
+			fmt.Sprintf("The snapshot was lost and has been taken again from %s, which has changed in the meantime", describe(job)))
+	}
+}
+
+// examine reads a ConfigMap that was in the way, live, because the watch sees only
+// those that carry our label.
+func (c *Controller) examine(ctx context.Context, key cache.ObjectName, job *trainer.TrainJob, name string) (*trainjob.Cause, error) {
+	cm, err := c.configMaps.ConfigMaps(job.Namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, queue.RetryAfter(err, time.Second) // gone in between: create it now
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read ConfigMap %q: %w", name, err)
+	}
+	if cause := conflict(job, cm); cause != nil {
+		return cause, nil
+	}
+	if cm.Labels[trainer.LabelTrainJobName] != job.Name {
+		return nil, c.adopt(ctx, cm, job)
+	}
+	c.created.Put(key, cm)
+	return nil, nil
+}
+
+// adopt puts our label on a snapshot that this very job owns but that was written
+// without it, so that the watch sees it. Nothing else of it is touched.
+func (c *Controller) adopt(ctx context.Context, cm *corev1.ConfigMap, job *trainer.TrainJob) error {
+	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"labels":{%q:%q}}}`, cm.UID, trainer.LabelTrainJobName, job.Name)
+	_, err := c.configMaps.ConfigMaps(cm.Namespace).Patch(ctx, cm.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	if err != nil {
+		return fmt.Errorf("label ConfigMap %q: %w", cm.Name, err)
+	}
+	return nil
+}
+
+// report writes why the job has no snapshot, unless it has a JobSet: then its status
+// speaks of that, and the jobset controller writes it.
+func (c *Controller) report(ctx context.Context, job *trainer.TrainJob, plan plan, now time.Time) error {
+	js, err := c.jobSets.JobSets(job.Namespace).Get(job.Name)
+	switch {
+	case err == nil && trainjob.OwnershipOf(job, js) == trainjob.Ours:
+		return nil
+	case err != nil && !apierrors.IsNotFound(err):
+		return err
+	}
+	next := trainjob.Next(job, trainjob.Observed{Blocked: plan.blocked, Failure: plan.failure}, now)
+	_, err = c.status.Write(ctx, job, next, now) // what has to wait is written at the next try
+	return err
+}
+
+// recheck says when to look again without an event. Only a ConfigMap in the way needs
+// it: one without our label is invisible to the watch.
+func (c *Controller) recheck(job *trainer.TrainJob, plan plan, now time.Time) time.Duration {
+	if plan.blocked == nil || plan.blocked.Reason != trainer.ReasonSnapshotConflict {
+		return 0
+	}
+	since := job.CreationTimestamp.Time
+	for _, condition := range job.Status.Conditions {
+		if condition.Type == string(job.Status.State) {
+			since = condition.LastTransitionTime.Time
+		}
+	}
+	return recheckAfter(now.Sub(since))
+}

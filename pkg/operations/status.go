@@ -1,0 +1,145 @@
+package operations
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+
+	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
+	trainerclient "github.com/trainjob/controller/generated/clientset/versioned/typed/trainer/v1alpha1"
+	"github.com/trainjob/controller/pkg/trainjob"
+)
+
+// maxEventMessage is the most bytes an event's message may have.
+const maxEventMessage = 1024
+
+// StatusWriter writes the status of TrainJobs.
+type StatusWriter struct {
+	client   trainerclient.TrainJobsGetter
+	recorder record.EventRecorder
+	pacer    pacer
+}
+
+// NewStatusWriter returns a writer that tells of what it writes through recorder.
+func NewStatusWriter(client trainerclient.TrainJobsGetter, recorder record.EventRecorder) *StatusWriter {
+	return &StatusWriter{client: client, recorder: recorder}
+}
+
+// Write makes `next` the status of the job if it differs, and then emits the events
+// of the change. A change that brings little news may have to wait: then nothing is
+// written and the time to come back after is returned. The write fails with a
+// conflict if the job has changed since it was read; its event brings it back.
+func (w *StatusWriter) Write(ctx context.Context, job *trainer.TrainJob, next *trainer.TrainJobStatus, now time.Time) (time.Duration, error) {
+	change := trainjob.Compare(job, next)
+	if change == trainjob.Same {
+		return 0, nil
+	}
+	if wait := w.pacer.wait(cache.MetaObjectToName(job), change, now); wait > 0 {
+		return wait, nil
+	}
+	patch, err := trainjob.StatusPatch(job, next)
+	if err != nil || patch == nil {
+		return 0, err
+	}
+	_, err = w.client.TrainJobs(job.Namespace).Patch(ctx, job.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	if err != nil {
+		return 0, fmt.Errorf("write status: %w", err)
+	}
+	for _, event := range statusEvents(&job.Status, next) {
+		Emit(w.recorder, job, event.Type, event.Reason, event.Message)
+	}
+	return 0, nil
+}
+
+// Forget drops what is remembered of a job that is gone.
+func (w *StatusWriter) Forget(key cache.ObjectName) { w.pacer.forget(key) }
+
+// Emit records an event about a job, its message cut to what an event can hold.
+func Emit(recorder record.EventRecorder, job *trainer.TrainJob, eventType, reason, message string) {
+	if len(message) > maxEventMessage {
+		message = message[:maxEventMessage-3] + "..."
+	}
+	recorder.Event(job, eventType, reason, message)
+}
+
+// Event is what is told about a job.
+type Event struct {
+	Type, Reason, Message string
+}
+
+// Reasons of events that are not reasons of conditions.
+const (
+	EventSnapshotCreated         = "SnapshotCreated"
+	EventRuntimeSnapshotReplaced = "RuntimeSnapshotReplaced"
+	EventJobSetCreated           = "JobSetCreated"
+	EventJobSetRecreated         = "JobSetRecreated"
+	EventCompleted               = "Completed"
+	EventFailed                  = "Failed"
+	EventTTLExpired              = "TTLExpired"
+)
+
+// statusEvents is what a change of status tells the user.
+func statusEvents(before, after *trainer.TrainJobStatus) []Event {
+	was := trueCondition(before)
+	is := trueCondition(after)
+	if is == nil {
+		return nil
+	}
+	entered := was == nil || was.Type != is.Type
+	var events []Event
+	if was != nil && was.Type == string(trainer.TrainJobSuspended) && entered && !terminal(is) {
+		events = append(events, Event{corev1.EventTypeNormal, trainer.ReasonResumed, "The job was resumed"})
+	}
+	switch trainer.TrainJobState(is.Type) {
+	case trainer.TrainJobSuspended:
+		if entered {
+			events = append(events, Event{corev1.EventTypeNormal, trainer.ReasonSuspended, "The job is suspended"})
+		}
+	case trainer.TrainJobComplete:
+		if entered {
+			events = append(events, Event{corev1.EventTypeNormal, EventCompleted, is.Message})
+		}
+	case trainer.TrainJobFailed:
+		if entered {
+			events = append(events, Event{corev1.EventTypeWarning, failureReason(is), is.Message})
+		}
+	case trainer.TrainJobPending:
+		if blocks(is.Reason) && (entered || was.Reason != is.Reason || was.Message != is.Message) {
+			events = append(events, Event{corev1.EventTypeWarning, is.Reason, is.Message})
+		}
+	}
+	return events
+}
+
+func trueCondition(status *trainer.TrainJobStatus) *metav1.Condition {
+	if status.State == "" {
+		return nil
+	}
+	return meta.FindStatusCondition(status.Conditions, string(status.State))
+}
+
+func terminal(c *metav1.Condition) bool {
+	return c.Type == string(trainer.TrainJobComplete) || c.Type == string(trainer.TrainJobFailed)
+}
+
+// failureReason keeps the reasons this controller decides on; a failure that comes
+// from the JobSet is told under one reason, with the JobSet's message.
+func failureReason(c *metav1.Condition) string {
+	switch c.Reason {
+	case trainer.ReasonDeadlineExceeded, trainer.ReasonTrainingRuntimeNotSupported:
+		return c.Reason
+	}
+	return EventFailed
+}
+
+// blocks says whether somebody has to do something before the job can go on.
+func blocks(reason string) bool {
+	return reason != trainer.ReasonWaitingForPods && reason != trainer.ReasonExternalRuntime
+}
