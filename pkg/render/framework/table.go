@@ -1,0 +1,103 @@
+package framework
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	jobsetv1alpha2 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+
+	"github.com/trainjob/controller/apis/trainer/v1alpha1"
+)
+
+// Input is what a framework may look at. It must not be written to.
+type Input struct {
+	// JobName is the name of the TrainJob and of its JobSet.
+	JobName string
+	// Trainer is spec.trainer of the TrainJob; nil when the user gave none.
+	Trainer *v1alpha1.Trainer
+	// Policy is spec.mlPolicy of the runtime; nil when it has none.
+	Policy *v1alpha1.MLPolicy
+	// Spec is the template with the patches, spec.trainer and spec.initializer in it.
+	Spec *jobsetv1alpha2.JobSetSpec
+	// TrainerJob is the replicatedJob of Spec that trains, Node its main container.
+	TrainerJob *jobsetv1alpha2.ReplicatedJob
+	Node       *corev1.Container
+	// Nodes is the number of training nodes.
+	Nodes int32
+}
+
+// Output is what a framework adds.
+type Output struct {
+	// Containers says what is added to which container, in order.
+	Containers []Addition
+	// DNSHostnames is true when the pods look each other up by name.
+	DNSHostnames bool
+}
+
+// Addition is what one container gets. Its values belong to the receiver: no two
+// additions share memory.
+type Addition struct {
+	// ReplicatedJob and Container name a container, or an init container, of the template.
+	ReplicatedJob string
+	Container     string
+	// Env stands before all other variables and replaces those of the same name.
+	Env []corev1.EnvVar
+	// Ports are added unless the container has the same number and protocol.
+	Ports []corev1.ContainerPort
+}
+
+// entry is one framework.
+type entry struct {
+	// name is the name of its field in spec.mlPolicy.
+	name     string
+	selected func(*v1alpha1.MLPolicy) bool
+	build    func(Input) (Output, field.ErrorList)
+}
+
+// table lists the frameworks in the order of the fields of MLPolicySource.
+var table = []entry{
+	{"torch", func(p *v1alpha1.MLPolicy) bool { return p.Torch != nil }, buildTorch},
+	{"mpi", func(p *v1alpha1.MLPolicy) bool { return p.MPI != nil }, notSupported("mpi")},
+	{"jax", func(p *v1alpha1.MLPolicy) bool { return p.JAX != nil }, notSupported("jax")},
+	{"xgboost", func(p *v1alpha1.MLPolicy) bool { return p.XGBoost != nil }, notSupported("xgboost")},
+	{"flux", func(p *v1alpha1.MLPolicy) bool { return p.Flux != nil }, notSupported("flux")},
+}
+
+// policyPath is where frameworks are configured in a runtime.
+func policyPath() *field.Path { return field.NewPath("spec", "mlPolicy") }
+
+// Build returns what the framework of the policy adds. A policy without a framework,
+// and no policy at all, add nothing.
+func Build(in Input) (Output, field.ErrorList) {
+	if in.Policy == nil {
+		return Output{}, nil
+	}
+	var chosen []entry
+	for _, e := range table {
+		if e.selected(in.Policy) {
+			chosen = append(chosen, e)
+		}
+	}
+	switch len(chosen) {
+	case 0:
+		return Output{}, nil
+	case 1:
+		return chosen[0].build(in)
+	}
+	names := make([]string, 0, len(chosen))
+	for _, e := range chosen {
+		names = append(names, e.name)
+	}
+	return Output{}, field.ErrorList{field.Invalid(policyPath(), strings.Join(names, ", "),
+		"a runtime serves one framework: keep one of these fields and remove the others")}
+}
+
+// notSupported is the build function of a framework this version knows by name only.
+func notSupported(name string) func(Input) (Output, field.ErrorList) {
+	return func(Input) (Output, field.ErrorList) {
+		return Output{}, field.ErrorList{field.Forbidden(policyPath().Child(name), fmt.Sprintf(
+			"%s is not supported by this version of the controller: use a runtime with torch, or one without a framework that configures %s itself", name, name))}
+	}
+}

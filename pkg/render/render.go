@@ -1,0 +1,162 @@
+package render
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+	jobsetv1alpha2 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+
+	"github.com/trainjob/controller/apis/trainer/v1alpha1"
+	"github.com/trainjob/controller/pkg/render/framework"
+)
+
+// Runtime is what a job is built from: the decoded snapshot, or the live runtime when
+// it is tried before a snapshot is taken. Spec may lack the CRD's defaults.
+type Runtime struct {
+	Kind, Name          string
+	Labels, Annotations map[string]string
+	Spec                v1alpha1.TrainingRuntimeSpec
+}
+
+// Objects is what a job consists of.
+type Objects struct {
+	// JobSet is complete, including kind, owner reference and spec.suspend. It shares
+	// no memory with the inputs.
+	JobSet *jobsetv1alpha2.JobSet
+	// Nodes is the number of training nodes.
+	Nodes int32
+	// TrainerJob is the name of the replicatedJob that trains.
+	TrainerJob string
+}
+
+// Render builds the objects of a job. The error is an *Error: the runtime, or the
+// TrainJob's use of it, is wrong, and only a change of one of them helps.
+func Render(job *v1alpha1.TrainJob, runtime Runtime) (*Objects, error) {
+	objects, errs := render(job, &runtime.Spec)
+	if len(errs) > 0 {
+		return nil, &Error{Runtime: runtime.Kind + " " + runtime.Name, Errs: errs}
+	}
+	return objects, nil
+}
+
+// render goes through the layers in their order. What is found wrong in one layer is
+// reported together; a later layer is not tried on top of a broken one.
+func render(job *v1alpha1.TrainJob, runtime *v1alpha1.TrainingRuntimeSpec) (*Objects, field.ErrorList) {
+	if errs := checkTemplate(runtime); len(errs) > 0 {
+		return nil, errs
+	}
+	js := newJobSet(job, runtime)
+	if errs := applyPatches(js, job.Spec.RuntimePatches); len(errs) > 0 {
+		return nil, errs
+	}
+	ownMetadata(js, job)
+
+	trainer, errs := findTrainer(&js.Spec)
+	errs = append(errs, applyInitializer(&js.Spec, job.Spec.Initializer)...)
+	if len(errs) > 0 {
+		return nil, errs
+	}
+	nodes := resolveNodes(job.Spec.Trainer, runtime.MLPolicy, trainer.job)
+	trainer.job.Template.Spec.Parallelism = ptr.To(nodes)
+	trainer.job.Template.Spec.Completions = ptr.To(nodes)
+	applyTrainer(trainer.container, job.Spec.Trainer)
+
+	added, errs := framework.Build(framework.Input{
+		JobName: job.Name, Trainer: job.Spec.Trainer, Policy: runtime.MLPolicy, Spec: &js.Spec,
+		TrainerJob: trainer.job, Node: trainer.container, Nodes: nodes,
+	})
+	errs = append(errs, checkPodNames(js)...)
+	if len(errs) > 0 {
+		return nil, errs
+	}
+	applyFramework(&js.Spec, added)
+	return &Objects{JobSet: js, Nodes: nodes, TrainerJob: trainer.job.Name}, nil
+}
+
+// checkTemplate refuses runtimes of which nothing can be built.
+func checkTemplate(runtime *v1alpha1.TrainingRuntimeSpec) field.ErrorList {
+	var errs field.ErrorList
+	if len(runtime.Template.Spec.ReplicatedJobs) == 0 {
+		errs = append(errs, field.Required(templatePath(),
+			"the template has no jobs: add at least the one that trains"))
+	}
+	if policy := runtime.PodGroupPolicy; policy != nil {
+		path := field.NewPath("spec", "podGroupPolicy")
+		const remedy = "gang scheduling is not supported by this version of the controller: remove spec.podGroupPolicy"
+		if policy.Coscheduling != nil {
+			errs = append(errs, field.Forbidden(path.Child("coscheduling"), remedy))
+		}
+		if policy.Volcano != nil {
+			errs = append(errs, field.Forbidden(path.Child("volcano"), remedy))
+		}
+	}
+	return errs
+}
+
+// templatePath is where the jobs of a runtime are.
+func templatePath() *field.Path {
+	return field.NewPath("spec", "template", "spec", "replicatedJobs")
+}
+
+// newJobSet copies the template. Of its metadata only labels and annotations are
+// used; limits that would end the job behind the TrainJob's back are left out.
+func newJobSet(job *v1alpha1.TrainJob, runtime *v1alpha1.TrainingRuntimeSpec) *jobsetv1alpha2.JobSet {
+	js := &jobsetv1alpha2.JobSet{
+		TypeMeta: metav1.TypeMeta{APIVersion: jobsetv1alpha2.GroupVersion.String(), Kind: "JobSet"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        job.Name,
+			Namespace:   job.Namespace,
+			Labels:      mergeMaps(nil, runtime.Template.Labels),
+			Annotations: mergeMaps(nil, runtime.Template.Annotations),
+		},
+	}
+	runtime.Template.Spec.DeepCopyInto(&js.Spec)
+	js.Spec.Suspend = ptr.To(ptr.Deref(job.Spec.Suspend, false))
+	js.Spec.TTLSecondsAfterFinished = nil
+	for i := range js.Spec.ReplicatedJobs {
+		rjob := &js.Spec.ReplicatedJobs[i]
+		rjob.Template.Spec.TTLSecondsAfterFinished = nil
+		rjob.Template.Spec.ActiveDeadlineSeconds = nil
+		switch rjob.Template.Labels[v1alpha1.LabelAncestorStep] {
+		case v1alpha1.StepTrainer, v1alpha1.StepDatasetInitializer, v1alpha1.StepModelInitializer:
+			rjob.Replicas = 1
+		}
+	}
+	return js
+}
+
+// ownMetadata writes what the controller finds its objects by. It comes after the
+// patches, so that none of them can take an object away.
+func ownMetadata(js *jobsetv1alpha2.JobSet, job *v1alpha1.TrainJob) {
+	js.Labels = mergeMaps(js.Labels, map[string]string{v1alpha1.LabelTrainJobName: job.Name})
+	js.Annotations = mergeMaps(js.Annotations, map[string]string{
+		v1alpha1.AnnotationPatchesHash: PatchesHash(job.Spec.RuntimePatches),
+	})
+	js.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion:         v1alpha1.SchemeGroupVersion.String(),
+		Kind:               v1alpha1.TrainJobKind,
+		Name:               job.Name,
+		UID:                job.UID,
+		Controller:         ptr.To(true),
+		BlockOwnerDeletion: ptr.To(true),
+	}}
+}
+
+// applyFramework puts what the framework adds into the containers it names.
+func applyFramework(spec *jobsetv1alpha2.JobSetSpec, added framework.Output) {
+	for _, addition := range added.Containers {
+		rjob := framework.FindReplicatedJob(spec, addition.ReplicatedJob)
+		container := framework.FindAnyContainer(&rjob.Template.Spec.Template.Spec, addition.Container)
+		container.Env = injectEnv(container.Env, addition.Env)
+		container.Ports = addPorts(container.Ports, addition.Ports)
+	}
+	if added.DNSHostnames {
+		// JobSet's admission does the same; the job must not depend on its being there.
+		if spec.Network == nil {
+			spec.Network = &jobsetv1alpha2.Network{}
+		}
+		if spec.Network.EnableDNSHostnames == nil {
+			spec.Network.EnableDNSHostnames = ptr.To(true)
+		}
+	}
+}
