@@ -166,11 +166,19 @@ func (c *Cluster) StartComponent(ctx context.Context, name Component) error {
 	if c.running(name) {
 		return nil
 	}
+	if err := c.startDefined(ctx, name, definitions[name]); err != nil {
+		return fmt.Errorf("start %s: %w", name, err)
+	}
+	return nil
+}
+
+// startDefined tries until the component is ready, with new ports each time it
+// loses one to another process.
+func (c *Cluster) startDefined(ctx context.Context, name Component, def definition) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("not ready within %s", startTimeout))
 	defer cancel()
-	def := definitions[name]
 	known := len(def.ports) > 0 && c.port(def.ports[0]) != 0
-	err := poll(ctx, 100*time.Millisecond, func(ctx context.Context) (bool, error) {
+	return poll(ctx, 100*time.Millisecond, func(ctx context.Context) (bool, error) {
 		if !known {
 			if err := c.choosePorts(def.ports); err != nil {
 				return false, err
@@ -182,10 +190,6 @@ func (c *Cluster) StartComponent(ctx context.Context, name Component) error {
 		}
 		return err == nil, err
 	})
-	if err != nil {
-		return fmt.Errorf("start %s: %w", name, err)
-	}
-	return nil
 }
 
 // launch makes one attempt to bring a component up.

@@ -179,6 +179,8 @@ func controllerManagerArgs(c *Cluster) []string {
 		"--kube-api-burst=1000",
 		// A machine that is busy for a minute must not lose its nodes.
 		"--node-monitor-grace-period=10m",
+		// It creates this folder, by default among the system's own.
+		"--flex-volume-plugin-dir=" + c.path("volume-plugins"),
 	}
 }
 
