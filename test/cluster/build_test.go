@@ -96,7 +96,7 @@ func TestBuildTellsItsProgress(t *testing.T) {
 	}
 	want := `cluster: building etcd (1 of 2); the very first time takes about half a minute
 cluster: built etcd (1 of 2) in 0s
-cluster: building kwok (2 of 2); the very first time takes about a minute and a half
+cluster: building kwok (2 of 2); the very first time takes about a minute
 cluster: built kwok (2 of 2) in 0s
 `
 	if diff := cmp.Diff(want, out.String()); diff != "" {
