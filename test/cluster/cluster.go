@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -30,6 +29,7 @@ type Cluster struct {
 	probe     *http.Client
 
 	mu        sync.Mutex
+	complete  bool // everything was ready once
 	ports     map[string]int
 	processes map[Component]*process
 }
@@ -124,9 +124,14 @@ func (c *Cluster) start(ctx context.Context) error {
 		return err
 	}
 	if c.opts.JobSetController {
-		return c.SetJobSetWebhooks(ctx, true)
+		if err := c.SetJobSetWebhooks(ctx, true); err != nil {
+			return err
+		}
 	}
-	return nil
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.complete = true
+	return c.save()
 }
 
 func (c *Cluster) startTogether(ctx context.Context, names []Component) error {
@@ -324,7 +329,12 @@ func (c *Cluster) record(name Component, p *process) error {
 	} else {
 		c.processes[name] = p
 	}
+	return c.save()
+}
+
+// save writes the state file; the caller holds the lock.
+func (c *Cluster) save() error {
 	return saveState(c.path(stateFile), state{
-		Options: c.opts, BinDir: c.binDir, Ports: maps.Clone(c.ports), Processes: recordsOf(c.processes),
+		Options: c.opts, BinDir: c.binDir, Ports: c.ports, Processes: recordsOf(c.processes), Complete: c.complete,
 	})
 }

@@ -115,13 +115,26 @@ func TestPersistentClusterIsFoundAgain(t *testing.T) {
 	if _, err := kubernetes.NewForConfigOrDie(loaded.RESTConfig()).Discovery().ServerVersion(); err != nil {
 		t.Error(err)
 	}
+	if err := loaded.StopComponent(Etcd); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(opts.Dir); !errors.Is(err, ErrNotRunning) {
+		t.Errorf("Load without etcd: %v, want ErrNotRunning", err)
+	}
+	resumed, err := Resume(ctx, opts.Dir, t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resumed.Pids()[Etcd] == started.Pids()[Etcd] || resumed.Pids()[APIServer] != started.Pids()[APIServer] {
+		t.Errorf("processes %v after %v, want etcd alone to be new", resumed.Pids(), started.Pids())
+	}
 	if err := Remove(opts.Dir); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Load(opts.Dir); !errors.Is(err, ErrNotRunning) {
 		t.Errorf("Load after Remove: %v, want ErrNotRunning", err)
 	}
-	for name, pid := range started.Pids() {
+	for name, pid := range resumed.Pids() {
 		if runs(pid, filepath.Join(started.binDir, string(name)), started.dir) {
 			t.Errorf("%s (pid %d) still runs", name, pid)
 		}
