@@ -29,10 +29,10 @@ var targets = []target{
 	{string(Etcd), "kubernetes", "go.etcd.io/etcd/server/v3", "half a minute"},
 	{string(APIServer), "kubernetes", "k8s.io/kubernetes/cmd/kube-apiserver", "5 minutes"},
 	{string(ControllerManager), "kubernetes", "k8s.io/kubernetes/cmd/kube-controller-manager", "2 minutes"},
-	{string(Scheduler), "kubernetes", "k8s.io/kubernetes/cmd/kube-scheduler", "half a minute"},
-	{string(JobSet), "jobset", "sigs.k8s.io/jobset", "a minute"},
-	{string(Kwok), "kwok", "sigs.k8s.io/kwok/cmd/kwok", "a minute and a half"},
-	{kubectl, "kubernetes", "k8s.io/kubernetes/cmd/kubectl", "a minute"},
+	{string(Scheduler), "kubernetes", "k8s.io/kubernetes/cmd/kube-scheduler", "15 seconds"},
+	{string(JobSet), "jobset", "sigs.k8s.io/jobset", "a minute and a half"},
+	{string(Kwok), "kwok", "sigs.k8s.io/kwok/cmd/kwok", "a minute"},
+	{kubectl, "kubernetes", "k8s.io/kubernetes/cmd/kubectl", "half a minute"},
 }
 
 // copied lists the manifests taken over from a component's module, so that

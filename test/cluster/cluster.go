@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -30,6 +29,7 @@ type Cluster struct {
 	probe     *http.Client
 
 	mu        sync.Mutex
+	complete  bool // everything was ready once
 	ports     map[string]int
 	processes map[Component]*process
 }
@@ -124,9 +124,14 @@ func (c *Cluster) start(ctx context.Context) error {
 		return err
 	}
 	if c.opts.JobSetController {
-		return c.SetJobSetWebhooks(ctx, true)
+		if err := c.SetJobSetWebhooks(ctx, true); err != nil {
+			return err
+		}
 	}
-	return nil
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.complete = true
+	return c.save()
 }
 
 func (c *Cluster) startTogether(ctx context.Context, names []Component) error {
@@ -166,11 +171,19 @@ func (c *Cluster) StartComponent(ctx context.Context, name Component) error {
 	if c.running(name) {
 		return nil
 	}
+	if err := c.startDefined(ctx, name, definitions[name]); err != nil {
+		return fmt.Errorf("start %s: %w", name, err)
+	}
+	return nil
+}
+
+// startDefined tries until the component is ready, with new ports each time it
+// loses one to another process.
+func (c *Cluster) startDefined(ctx context.Context, name Component, def definition) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("not ready within %s", startTimeout))
 	defer cancel()
-	def := definitions[name]
 	known := len(def.ports) > 0 && c.port(def.ports[0]) != 0
-	err := poll(ctx, 100*time.Millisecond, func(ctx context.Context) (bool, error) {
+	return poll(ctx, 100*time.Millisecond, func(ctx context.Context) (bool, error) {
 		if !known {
 			if err := c.choosePorts(def.ports); err != nil {
 				return false, err
@@ -182,10 +195,6 @@ func (c *Cluster) StartComponent(ctx context.Context, name Component) error {
 		}
 		return err == nil, err
 	})
-	if err != nil {
-		return fmt.Errorf("start %s: %w", name, err)
-	}
-	return nil
 }
 
 // launch makes one attempt to bring a component up.
@@ -320,7 +329,12 @@ func (c *Cluster) record(name Component, p *process) error {
 	} else {
 		c.processes[name] = p
 	}
+	return c.save()
+}
+
+// save writes the state file; the caller holds the lock.
+func (c *Cluster) save() error {
 	return saveState(c.path(stateFile), state{
-		Options: c.opts, BinDir: c.binDir, Ports: maps.Clone(c.ports), Processes: recordsOf(c.processes),
+		Options: c.opts, BinDir: c.binDir, Ports: c.ports, Processes: recordsOf(c.processes), Complete: c.complete,
 	})
 }

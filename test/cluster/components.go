@@ -3,6 +3,7 @@ package cluster
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -11,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -104,7 +106,7 @@ func etcdArgs(c *Cluster) []string {
 // etcdName is unique on this machine, so that etcdReady can tell our etcd from
 // another that was faster at the same port.
 func (c *Cluster) etcdName() string {
-	return "etcd-" + strings.ReplaceAll(strings.Trim(c.dir, "/"), "/", "-")
+	return fmt.Sprintf("etcd-%x", sha256.Sum256([]byte(c.dir)))
 }
 
 func etcdReady(ctx context.Context, c *Cluster) error {
@@ -179,6 +181,8 @@ func controllerManagerArgs(c *Cluster) []string {
 		"--kube-api-burst=1000",
 		// A machine that is busy for a minute must not lose its nodes.
 		"--node-monitor-grace-period=10m",
+		// It creates this folder, by default among the system's own.
+		"--flex-volume-plugin-dir=" + c.path("volume-plugins"),
 	}
 }
 
@@ -219,15 +223,13 @@ func kwokArgs(c *Cluster) []string {
 	}
 }
 
-// environment is what components inherit: ours, less what would point them
-// elsewhere.
+// environment is what components inherit: ours, less the variables that speak
+// to programs like them but are meant for the code under test. Among those is
+// the check for changed cache objects, which makes a controller manager crawl.
 func (c *Cluster) environment() []string {
-	var env []string
-	for _, variable := range os.Environ() {
-		if !strings.HasPrefix(variable, "KUBECONFIG=") && !strings.HasPrefix(variable, "KWOK_") {
-			env = append(env, variable)
-		}
-	}
+	env := slices.DeleteFunc(os.Environ(), func(variable string) bool {
+		return strings.HasPrefix(variable, "KUBE") || strings.HasPrefix(variable, "KWOK_")
+	})
 	return append(env, "KWOK_WORKDIR="+c.path("kwok"))
 }
 

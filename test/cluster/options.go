@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 )
 
 // Component names one process of a cluster, and its log file.
@@ -115,6 +116,7 @@ func (o Options) complete() (Options, error) {
 	if o.Out == nil {
 		o.Out = io.Discard
 	}
+	o.Out = &lineWriter{out: o.Out}
 	if o.JobSetController {
 		o.JobSetCRD = true
 	}
@@ -140,4 +142,17 @@ func (o Options) complete() (Options, error) {
 		o.Dir = abs
 	}
 	return o, nil
+}
+
+// lineWriter lets several components report at once to a writer that is not
+// made for it.
+type lineWriter struct {
+	mu  sync.Mutex
+	out io.Writer
+}
+
+func (w *lineWriter) Write(line []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.out.Write(line)
 }

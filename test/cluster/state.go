@@ -23,6 +23,9 @@ type state struct {
 	BinDir    string               `json:"binDir"`
 	Ports     map[string]int       `json:"ports"`
 	Processes map[Component]record `json:"processes"`
+	// Complete says that the cluster was ready once. One whose start was cut
+	// short lacks more than its processes.
+	Complete bool `json:"complete"`
 }
 
 type record struct {
@@ -49,7 +52,7 @@ func saveState(path string, s state) error {
 // Load returns the persistent cluster in dir. It fails with ErrNotRunning if
 // there is none or if not all of its components run.
 func Load(dir string) (*Cluster, error) {
-	c, err := open(dir)
+	c, err := openComplete(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -58,12 +61,44 @@ func Load(dir string) (*Cluster, error) {
 			return nil, fmt.Errorf("%w in %s: %s has ended", ErrNotRunning, c.dir, name)
 		}
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig())
+	return c, nil
+}
+
+// Resume is Load, but starts the components that have ended, all of them after
+// a reboot, with what the cluster had stored. It fails with ErrNotRunning if
+// there never was a complete cluster.
+func Resume(ctx context.Context, dir string, out io.Writer) (*Cluster, error) {
+	c, err := openComplete(dir)
 	if err != nil {
-		return nil, fmt.Errorf("%w in %s: %w", ErrNotRunning, c.dir, err)
+		return nil, err
 	}
-	config.QPS = -1
-	c.admin = config
+	if out != nil {
+		c.opts.Out = &lineWriter{out: out}
+	}
+	for _, name := range c.opts.components() {
+		if c.running(name) {
+			continue
+		}
+		if err := c.startTimed(ctx, name); err != nil {
+			return nil, fmt.Errorf("resume the cluster in %s (a new one can be started after its removal): %w", c.dir, err)
+		}
+	}
+	return c, nil
+}
+
+// openComplete reads a cluster and its credentials.
+func openComplete(dir string) (*Cluster, error) {
+	c, err := open(dir)
+	if err != nil {
+		return nil, err
+	}
+	if !c.complete {
+		return nil, fmt.Errorf("%w in %s: its start was cut short", ErrNotRunning, c.dir)
+	}
+	if c.admin, err = clientcmd.BuildConfigFromFlags("", c.Kubeconfig()); err != nil {
+		return nil, fmt.Errorf("read the cluster's kubeconfig: %w", err)
+	}
+	c.admin.QPS = -1
 	if c.ca, err = loadAuthority(c.path("pki")); err != nil {
 		return nil, err
 	}
@@ -119,7 +154,10 @@ func open(dir string) (*Cluster, error) {
 	}
 	// Not completed anew: what the options name may be gone by now.
 	s.Options.Dir, s.Options.Out = dir, io.Discard
-	c := &Cluster{opts: s.Options, dir: dir, binDir: s.BinDir, ports: s.Ports, processes: map[Component]*process{}}
+	c := &Cluster{
+		opts: s.Options, dir: dir, binDir: s.BinDir, complete: s.Complete,
+		ports: s.Ports, processes: map[Component]*process{},
+	}
 	for name, r := range s.Processes {
 		c.processes[name] = &process{pid: r.PID, binary: r.Binary, folder: dir}
 	}

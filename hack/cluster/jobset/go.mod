@@ -1,3 +1,6 @@
+// The JobSet controller as the local control plane runs it; see
+// docs/local-cluster.md. A module of its own, as it builds on another minor
+// version of the Kubernetes libraries and on controller-runtime.
 module github.com/trainjob/controller/hack/cluster/jobset
 
 go 1.26.0

@@ -1,3 +1,6 @@
+// Kubernetes and etcd as the local control plane runs them; see
+// docs/local-cluster.md. A module of its own, because the replace lines that
+// building Kubernetes takes must not reach the programs of this repository.
 module github.com/trainjob/controller/hack/cluster/kubernetes
 
 go 1.26.0

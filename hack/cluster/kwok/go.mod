@@ -1,3 +1,5 @@
+// kwok, which plays the nodes of the local control plane; see
+// docs/local-cluster.md. A module of its own for the sake of its dependencies.
 module github.com/trainjob/controller/hack/cluster/kwok
 
 go 1.26.0

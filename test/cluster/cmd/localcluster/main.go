@@ -21,7 +21,7 @@ import (
 const usage = `usage: localcluster [flags] COMMAND
 
   build  build the binaries, without starting anything
-  up     start the control plane and wait until it is ready; does nothing if it runs
+  up     start the control plane, or what has ended of it, and wait until it is ready
   down   stop the control plane and remove its folder
   env    print shell commands that set KUBECONFIG and PATH:  eval "$(localcluster env)"
 
@@ -97,20 +97,13 @@ func up(ctx context.Context, o options, out, progress io.Writer) error {
 	defer unlock()
 	begin := time.Now()
 	c, err := cluster.Load(o.dir)
-	switch {
-	case err == nil:
+	if err == nil {
 		fmt.Fprintln(out, "the local control plane already runs")
-	case errors.Is(err, cluster.ErrNotRunning):
-		// What is left of an earlier one, after a reboot perhaps, is of no use.
-		if err := cluster.Remove(o.dir); err != nil {
-			return err
-		}
-		if c, err = start(ctx, o, progress); err != nil {
+	} else {
+		if c, err = resumeOrStart(ctx, o, progress); err != nil {
 			return err
 		}
 		fmt.Fprintf(out, "the local control plane is ready after %.1fs\n", time.Since(begin).Seconds())
-	default:
-		return err
 	}
 	tool, err := cluster.FindBinary(ctx, progress, "", "kubectl")
 	if err != nil {
@@ -118,6 +111,19 @@ func up(ctx context.Context, o options, out, progress io.Writer) error {
 	}
 	fmt.Fprintf(out, "export KUBECONFIG=%s\nkubectl: %s\n", c.Kubeconfig(), tool)
 	return nil
+}
+
+// resumeOrStart brings back what has ended of a cluster, and starts one if there
+// is none or if its start was cut short.
+func resumeOrStart(ctx context.Context, o options, progress io.Writer) (*cluster.Cluster, error) {
+	c, err := cluster.Resume(ctx, o.dir, progress)
+	if !errors.Is(err, cluster.ErrNotRunning) {
+		return c, err
+	}
+	if err := cluster.Remove(o.dir); err != nil {
+		return nil, err
+	}
+	return start(ctx, o, progress)
 }
 
 func start(ctx context.Context, o options, progress io.Writer) (*cluster.Cluster, error) {
