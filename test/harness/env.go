@@ -1,0 +1,289 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	jobsetversioned "sigs.k8s.io/jobset/client-go/clientset/versioned"
+
+	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
+	"github.com/trainjob/controller/generated/clientset/versioned"
+	"github.com/trainjob/controller/test/cluster"
+)
+
+// Env is a control plane with the project's CRDs, clients for it, and the controller.
+type Env struct {
+	Cluster *cluster.Cluster
+	// Binary is the controller, built once.
+	Binary string
+	// Controller that runs, nil while a test has stopped it.
+	Controller *Controller
+	// Flags of the controller, besides those for the connection.
+	Flags []string
+
+	Config  *rest.Config
+	Core    kubernetes.Interface
+	Trainer versioned.Interface
+	JobSet  jobsetversioned.Interface
+	Dynamic dynamic.Interface
+
+	dir string
+}
+
+// SourceDir is the root of the source tree.
+func SourceDir() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(file), "..", "..")
+}
+
+// Start brings up a control plane with the options given, the project's CRDs and an
+// audit log, and builds the controller without starting it.
+func Start(ctx context.Context, options cluster.Options) (*Env, error) {
+	options.SourceDir = SourceDir()
+	options.CRDDirs = append(options.CRDDirs, filepath.Join(SourceDir(), "artifacts", "crds"))
+	options.AuditLog = true
+	if options.Out == nil {
+		options.Out = os.Stderr
+	}
+	dir, err := os.MkdirTemp("", "trainjob-test-")
+	if err != nil {
+		return nil, err
+	}
+	e := &Env{dir: dir}
+	if e.Binary, err = Build(ctx, SourceDir(), dir, Race); err != nil {
+		return nil, errors.Join(err, e.Stop())
+	}
+	if e.Cluster, err = cluster.Start(ctx, options); err != nil {
+		return nil, errors.Join(err, e.Stop())
+	}
+	if err := e.connect(); err != nil {
+		return nil, errors.Join(err, e.Stop())
+	}
+	return e, nil
+}
+
+// connect makes clients that are never the bottleneck of a test.
+func (e *Env) connect() error {
+	e.Config = e.Cluster.RESTConfig()
+	e.Config.QPS, e.Config.Burst = -1, -1
+	var errs [4]error
+	e.Core, errs[0] = kubernetes.NewForConfig(e.Config)
+	e.Trainer, errs[1] = versioned.NewForConfig(e.Config)
+	e.JobSet, errs[2] = jobsetversioned.NewForConfig(e.Config)
+	e.Dynamic, errs[3] = dynamic.NewForConfig(e.Config)
+	return errors.Join(errs[:]...)
+}
+
+// StartController starts the controller, with more flags than Env.Flags if given.
+func (e *Env) StartController(ctx context.Context, flags ...string) error {
+	all := append(append([]string{}, e.Flags...), flags...)
+	c, err := StartController(ctx, e.Binary, e.Cluster.Kubeconfig(), e.LogFile(), all...)
+	if err != nil {
+		return err
+	}
+	e.Controller = c
+	return nil
+}
+
+// LogFile is the log of every controller this Env has started.
+func (e *Env) LogFile() string { return filepath.Join(e.dir, "controller.log") }
+
+// StopController stops the controller, and says if it did not end well.
+func (e *Env) StopController() error {
+	if e.Controller == nil {
+		return nil
+	}
+	err := e.Controller.Stop()
+	e.Controller = nil
+	return err
+}
+
+// KillController ends the controller at whatever it is doing.
+func (e *Env) KillController() error {
+	err := e.Controller.Kill()
+	e.Controller = nil
+	return err
+}
+
+// Stop ends everything this Env has started and removes its files.
+func (e *Env) Stop() error {
+	err := e.StopController()
+	if e.Cluster != nil {
+		err = errors.Join(err, e.Cluster.Stop())
+	}
+	return errors.Join(err, os.RemoveAll(e.dir))
+}
+
+// Main is the TestMain of a package of integration tests: one control plane and one
+// controller for all its tests, which keep apart by namespace.
+func Main(m *testing.M, options cluster.Options, env *Env, flags ...string) int {
+	ctx := context.Background()
+	started, err := Start(ctx, options)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	*env = *started
+	env.Flags = flags
+	code := 1
+	if err := env.StartController(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	} else {
+		code = m.Run()
+		if troubles, err := env.Controller.Troubles(); err != nil || len(troubles) > 0 {
+			fmt.Fprintf(os.Stderr, "the controller's log has trouble in it (%v):\n%s\n", err, strings.Join(troubles, "\n"))
+			if hasCrash(troubles) {
+				code = 1
+			}
+		}
+	}
+	if err := env.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
+// hasCrash tells what no test may cause from the error lines some of them want.
+func hasCrash(troubles []string) bool {
+	for _, line := range troubles {
+		if strings.Contains(line, "DATA RACE") || strings.Contains(line, "panic") {
+			return true
+		}
+	}
+	return false
+}
+
+// Namespace makes a namespace that is deleted after the test.
+func (e *Env) Namespace(t *testing.T) string {
+	t.Helper()
+	ns, err := e.Core.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatalf("create a namespace: %v", err)
+	}
+	t.Cleanup(func() {
+		err := e.Core.CoreV1().Namespaces().Delete(context.Background(), ns.Name, metav1.DeleteOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			t.Errorf("delete namespace %s: %v", ns.Name, err)
+		}
+	})
+	return ns.Name
+}
+
+// Eventually fails the test unless check returns "" within the timeout; what it
+// returns is what is still missing.
+func Eventually(t *testing.T, timeout time.Duration, check func() string) {
+	t.Helper()
+	deadline := time.Now().Add(timeout)
+	for {
+		missing := check()
+		if missing == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("after %v: %s", timeout, missing)
+		}
+		select {
+		case <-t.Context().Done():
+			t.Fatal(t.Context().Err())
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// Consistently fails the test if check returns anything but "" within the time.
+func Consistently(t *testing.T, during time.Duration, check func() string) {
+	t.Helper()
+	for end := time.Now().Add(during); time.Now().Before(end); {
+		if wrong := check(); wrong != "" {
+			t.Fatal(wrong)
+		}
+		select {
+		case <-t.Context().Done():
+			t.Fatal(t.Context().Err())
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// Create creates a TrainJob and fails the test if that is refused.
+func (e *Env) Create(t *testing.T, job *trainer.TrainJob) *trainer.TrainJob {
+	t.Helper()
+	created, err := e.Trainer.TrainerV1alpha1().TrainJobs(job.Namespace).Create(t.Context(), job, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatalf("create TrainJob %s: %v", job.Name, err)
+	}
+	return created
+}
+
+// Job reads a TrainJob and fails the test if there is none.
+func (e *Env) Job(t *testing.T, namespace, name string) *trainer.TrainJob {
+	t.Helper()
+	job, err := e.Trainer.TrainerV1alpha1().TrainJobs(namespace).Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatalf("read TrainJob %s: %v", name, err)
+	}
+	return job
+}
+
+// AwaitState waits until the job is in a state, for a reason unless that is "", and
+// checks that its status keeps the promises that hold in every state.
+func (e *Env) AwaitState(t *testing.T, namespace, name string, state trainer.TrainJobState, reason string, timeout time.Duration) *trainer.TrainJob {
+	t.Helper()
+	var job *trainer.TrainJob
+	Eventually(t, timeout, func() string {
+		job = e.Job(t, namespace, name)
+		if wrong := Broken(job); wrong != "" {
+			t.Fatal(wrong)
+		}
+		condition := meta.FindStatusCondition(job.Status.Conditions, string(state))
+		if job.Status.State == state && condition != nil && (reason == "" || condition.Reason == reason) {
+			return ""
+		}
+		return fmt.Sprintf("TrainJob %s is %s, want %s/%s; conditions: %s", name, job.Status.State, state, reason, describe(job.Status.Conditions))
+	})
+	return job
+}
+
+// Broken says which promise about states a status breaks, "" if none: exactly one
+// state condition is True, and status.state names it.
+func Broken(job *trainer.TrainJob) string {
+	if job.Status.State == "" && len(job.Status.Conditions) == 0 {
+		return "" // not synced yet
+	}
+	var states []string
+	for _, c := range job.Status.Conditions {
+		switch trainer.TrainJobState(c.Type) {
+		case trainer.TrainJobPending, trainer.TrainJobSuspended, trainer.TrainJobRunning, trainer.TrainJobComplete, trainer.TrainJobFailed:
+			if c.Status == metav1.ConditionTrue {
+				states = append(states, c.Type)
+			}
+		}
+	}
+	if len(states) != 1 || states[0] != string(job.Status.State) {
+		return fmt.Sprintf("TrainJob %s: status.state is %q and the True state conditions are %v, want exactly that one", job.Name, job.Status.State, states)
+	}
+	return ""
+}
+
+func describe(conditions []metav1.Condition) string {
+	var all []string
+	for _, c := range conditions {
+		all = append(all, fmt.Sprintf("%s=%s/%s (%s)", c.Type, c.Status, c.Reason, c.Message))
+	}
+	return strings.Join(all, "; ")
+}
