@@ -66,7 +66,7 @@ func Next(job *trainer.TrainJob, seen Observed, now time.Time) *trainer.TrainJob
 		next.StartTime = &stamp
 	}
 
-	state, cause := judge(job, seen)
+	state, cause := judge(job, seen, next.JobsStatus)
 	enter(next, state, cause, job.Generation, stamp)
 	if state == trainer.TrainJobComplete || state == trainer.TrainJobFailed {
 		next.CompletionTime = &stamp
@@ -75,8 +75,9 @@ func Next(job *trainer.TrainJob, seen Observed, now time.Time) *trainer.TrainJob
 }
 
 // judge picks the one state of a job that has not finished. The first rule that
-// applies decides.
-func judge(job *trainer.TrainJob, seen Observed) (trainer.TrainJobState, Cause) {
+// applies decides. `jobs` are the mirrored counters: their order is stable, so that the
+// job named in a message is too.
+func judge(job *trainer.TrainJob, seen Observed, jobs []trainer.JobStatus) (trainer.TrainJobState, Cause) {
 	if end := JobSetEnd(seen.JobSet); end != nil {
 		state := trainer.TrainJobFailed
 		if end.Type == string(jobset.JobSetCompleted) {
@@ -90,13 +91,13 @@ func judge(job *trainer.TrainJob, seen Observed) (trainer.TrainJobState, Cause) 
 	if Suspended(job) {
 		return trainer.TrainJobSuspended, Cause{trainer.ReasonSuspended, "spec.suspend is true"}
 	}
-	if name, ok := readyJob(seen.JobSet); ok {
+	if name, ok := readyJob(seen.JobSet, jobs); ok {
 		return trainer.TrainJobRunning, Cause{trainer.ReasonPodsReady, fmt.Sprintf("all pods of job %q are ready", name)}
 	}
 	if seen.Blocked != nil {
 		return trainer.TrainJobPending, *seen.Blocked
 	}
-	return trainer.TrainJobPending, Cause{trainer.ReasonWaitingForPods, waitingMessage(seen.JobSet)}
+	return trainer.TrainJobPending, Cause{trainer.ReasonWaitingForPods, waitingMessage(seen.JobSet, jobs)}
 }
 
 // enter makes `state` the one True state condition. Conditions of states the job was
