@@ -3,6 +3,7 @@ package trainjob
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -106,7 +107,7 @@ func enter(status *trainer.TrainJobStatus, state trainer.TrainJobState, cause Ca
 	status.State = state
 	for _, s := range states {
 		condition := metav1.Condition{
-			Type: string(s), Status: metav1.ConditionTrue, Reason: cause.Reason, Message: cause.Message,
+			Type: string(s), Status: metav1.ConditionTrue, Reason: cause.Reason, Message: fitting(cause.Message),
 			ObservedGeneration: generation, LastTransitionTime: stamp,
 		}
 		if s != state {
@@ -120,6 +121,19 @@ func enter(status *trainer.TrainJobStatus, state trainer.TrainJobState, cause Ca
 		// Keeps LastTransitionTime when the status stays the same.
 		meta.SetStatusCondition(&status.Conditions, condition)
 	}
+}
+
+// maxMessage is the most that a condition's message can hold.
+const maxMessage = 32768
+
+// fitting cuts a message that the API would refuse: an error of an API server may quote
+// a whole object back.
+func fitting(message string) string {
+	if len(message) <= maxMessage {
+		return message
+	}
+	const dots = "..."
+	return strings.ToValidUTF8(message[:maxMessage-len(dots)], "") + dots
 }
 
 // left is the reason and message of a state the job is no longer in.
