@@ -10,6 +10,9 @@ import (
 // setDefaults fills in what the runtime CRDs default. Snapshots taken by an older
 // controller, or of a runtime stored before a default existed, lack it. A test
 // compares these values with the CRD's.
+//
+// Of the template only the number of replicas is filled in, because it is counted with.
+// The rest goes into the JobSet, whose own CRD has the same defaults.
 func setDefaults(spec *trainer.TrainingRuntimeSpec) {
 	if policy := spec.MLPolicy; policy != nil {
 		if mpi := policy.MPI; mpi != nil {
@@ -32,6 +35,12 @@ func setDefaults(spec *trainer.TrainingRuntimeSpec) {
 			if topology.Mode == "" {
 				topology.Mode = "hard"
 			}
+		}
+	}
+	for i := range spec.Template.Spec.ReplicatedJobs {
+		// The Go type leaves a zero out, so a JobSet made from it has 1 as well.
+		if job := &spec.Template.Spec.ReplicatedJobs[i]; job.Replicas == 0 {
+			job.Replicas = 1
 		}
 	}
 }

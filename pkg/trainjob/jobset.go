@@ -6,6 +6,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+
+	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
 )
 
 // JobSetSuspended says whether a JobSet is told to hold its jobs back.
@@ -30,12 +32,12 @@ func JobSetEnd(js *jobset.JobSet) *metav1.Condition {
 	return nil
 }
 
-// readyJob is the first replicatedJob with a Job whose pods are all ready.
-func readyJob(js *jobset.JobSet) (string, bool) {
+// readyJob is the first of the mirrored jobs with a Job whose pods are all ready.
+func readyJob(js *jobset.JobSet, jobs []trainer.JobStatus) (string, bool) {
 	if js == nil || JobSetSuspended(js) {
 		return "", false
 	}
-	for _, s := range js.Status.ReplicatedJobsStatus {
+	for _, s := range jobs {
 		if s.Ready > 0 {
 			return s.Name, true
 		}
@@ -43,15 +45,15 @@ func readyJob(js *jobset.JobSet) (string, bool) {
 	return "", false
 }
 
-// waitingMessage names the job whose pods are waited for.
-func waitingMessage(js *jobset.JobSet) string {
+// waitingMessage names the job, out of the mirrored ones, whose pods are waited for.
+func waitingMessage(js *jobset.JobSet, jobs []trainer.JobStatus) string {
 	if js == nil {
 		return "the JobSet is about to be created"
 	}
 	// A Job with pods that are not ready is what holds everything up. If there is
 	// none, it is the first that has not begun.
 	begun, waiting := "", ""
-	for _, s := range js.Status.ReplicatedJobsStatus {
+	for _, s := range jobs {
 		switch {
 		case begun == "" && s.Active > 0:
 			begun = s.Name

@@ -3,6 +3,7 @@ package trainjob
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -66,7 +67,7 @@ func Next(job *trainer.TrainJob, seen Observed, now time.Time) *trainer.TrainJob
 		next.StartTime = &stamp
 	}
 
-	state, cause := judge(job, seen)
+	state, cause := judge(job, seen, next.JobsStatus)
 	enter(next, state, cause, job.Generation, stamp)
 	if state == trainer.TrainJobComplete || state == trainer.TrainJobFailed {
 		next.CompletionTime = &stamp
@@ -75,8 +76,9 @@ func Next(job *trainer.TrainJob, seen Observed, now time.Time) *trainer.TrainJob
 }
 
 // judge picks the one state of a job that has not finished. The first rule that
-// applies decides.
-func judge(job *trainer.TrainJob, seen Observed) (trainer.TrainJobState, Cause) {
+// applies decides. `jobs` are the mirrored counters: their order is stable, so that the
+// job named in a message is too.
+func judge(job *trainer.TrainJob, seen Observed, jobs []trainer.JobStatus) (trainer.TrainJobState, Cause) {
 	if end := JobSetEnd(seen.JobSet); end != nil {
 		state := trainer.TrainJobFailed
 		if end.Type == string(jobset.JobSetCompleted) {
@@ -90,13 +92,13 @@ func judge(job *trainer.TrainJob, seen Observed) (trainer.TrainJobState, Cause) 
 	if Suspended(job) {
 		return trainer.TrainJobSuspended, Cause{trainer.ReasonSuspended, "spec.suspend is true"}
 	}
-	if name, ok := readyJob(seen.JobSet); ok {
+	if name, ok := readyJob(seen.JobSet, jobs); ok {
 		return trainer.TrainJobRunning, Cause{trainer.ReasonPodsReady, fmt.Sprintf("all pods of job %q are ready", name)}
 	}
 	if seen.Blocked != nil {
 		return trainer.TrainJobPending, *seen.Blocked
 	}
-	return trainer.TrainJobPending, Cause{trainer.ReasonWaitingForPods, waitingMessage(seen.JobSet)}
+	return trainer.TrainJobPending, Cause{trainer.ReasonWaitingForPods, waitingMessage(seen.JobSet, jobs)}
 }
 
 // enter makes `state` the one True state condition. Conditions of states the job was
@@ -105,7 +107,7 @@ func enter(status *trainer.TrainJobStatus, state trainer.TrainJobState, cause Ca
 	status.State = state
 	for _, s := range states {
 		condition := metav1.Condition{
-			Type: string(s), Status: metav1.ConditionTrue, Reason: cause.Reason, Message: cause.Message,
+			Type: string(s), Status: metav1.ConditionTrue, Reason: cause.Reason, Message: fitting(cause.Message),
 			ObservedGeneration: generation, LastTransitionTime: stamp,
 		}
 		if s != state {
@@ -119,6 +121,19 @@ func enter(status *trainer.TrainJobStatus, state trainer.TrainJobState, cause Ca
 		// Keeps LastTransitionTime when the status stays the same.
 		meta.SetStatusCondition(&status.Conditions, condition)
 	}
+}
+
+// maxMessage is the most that a condition's message can hold.
+const maxMessage = 32768
+
+// fitting cuts a message that the API would refuse: an error of an API server may quote
+// a whole object back.
+func fitting(message string) string {
+	if len(message) <= maxMessage {
+		return message
+	}
+	const dots = "..."
+	return strings.ToValidUTF8(message[:maxMessage-len(dots)], "") + dots
 }
 
 // left is the reason and message of a state the job is no longer in.

@@ -37,9 +37,9 @@ const (
 // another state took its place carries that state's name as its reason, but for
 // Suspended, which goes False with ReasonResumed.
 const (
-	ReasonSuspended  = "Suspended"
-	ReasonResumed    = "Resumed"
-	ReasonPodsReady  = "PodsReady"
+	ReasonSuspended = "Suspended"
+	ReasonResumed   = "Resumed"
+	ReasonPodsReady = "PodsReady"
 
 	ReasonDeadlineExceeded            = "DeadlineExceeded"
 	ReasonTrainingRuntimeNotSupported = "TrainingRuntimeNotSupported"
