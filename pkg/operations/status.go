@@ -80,6 +80,7 @@ const (
 	EventRuntimeSnapshotReplaced = "RuntimeSnapshotReplaced"
 	EventJobSetCreated           = "JobSetCreated"
 	EventJobSetRecreated         = "JobSetRecreated"
+	EventPatchNotApplied         = "PatchNotApplied"
 	EventCompleted               = "Completed"
 	EventFailed                  = "Failed"
 	EventTTLExpired              = "TTLExpired"

@@ -130,7 +130,7 @@ func objectsOf(job *trainer.TrainJob, snapshot *corev1.ConfigMap) (*render.Objec
 	if err != nil {
 		return nil, &trainjob.Cause{
 			Reason:  trainer.ReasonRuntimeInvalid,
-			Message: fmt.Sprintf("the job cannot be built from its snapshot of %s %q: %v", runtime.Kind, runtime.Metadata.Name, err),
+			Message: fmt.Sprintf("%v (as it was when its snapshot, ConfigMap %q, was taken)", err, snapshot.Name),
 		}
 	}
 	return objects, nil

@@ -53,7 +53,7 @@ func decide(job *trainer.TrainJob, seen observation) plan {
 	if _, err := render.Render(job, seen.runtime.ForRender()); err != nil {
 		return plan{blocked: &trainjob.Cause{
 			Reason:  trainer.ReasonRuntimeInvalid,
-			Message: fmt.Sprintf("%s cannot be used by this job: %v", describe(job), err),
+			Message: err.Error(),
 		}}
 	}
 	cm, err := runtimesnapshot.Encode(job, seen.runtime)
