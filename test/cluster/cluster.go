@@ -205,7 +205,7 @@ func (c *Cluster) launch(ctx context.Context, name Component, def definition) er
 		}
 	}
 	if def.prepare != nil {
-		if err := def.prepare(c); err != nil {
+		if err := def.prepare(ctx, c); err != nil {
 			return err
 		}
 	}
