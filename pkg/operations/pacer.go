@@ -9,16 +9,17 @@ import (
 	"github.com/trainjob/controller/pkg/trainjob"
 )
 
-// The least time between two status writes of one job that bring little news.
+// The least time between a status write of a job and a next one that brings little
+// news.
 var intervals = map[trainjob.Change]time.Duration{
-	trainjob.CountersOnly: time.Second,
+	trainjob.Details: time.Second,
 	// Our own write comes back as an event, which makes the controller try again at
 	// once; an API error that reads differently each time must not become a loop.
 	trainjob.Rewording: 30 * time.Second,
 }
 
-// pacer remembers when a job was last written for one of these changes. It may
-// forget: then one write comes early.
+// pacer remembers when each job was last written. It may forget: then one write
+// comes early.
 type pacer struct {
 	mu   sync.Mutex
 	last map[cache.ObjectName]time.Time
@@ -27,10 +28,7 @@ type pacer struct {
 // wait is how long the job has to wait with a change of this kind; 0 means now, and
 // that it is noted as written.
 func (p *pacer) wait(key cache.ObjectName, change trainjob.Change, now time.Time) time.Duration {
-	interval, paced := intervals[change]
-	if !paced {
-		return 0
-	}
+	interval := intervals[change] // none for a change that is written at once
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if last, ok := p.last[key]; ok {

@@ -99,9 +99,13 @@ func (s *story) pause(ctx context.Context) error {
 	}
 }
 
-// look reads everything that belongs to the job once, children first, so that what
-// is told is in the order of cause and effect.
+// look reads everything that belongs to the job once. The job is read first and told
+// last, so that what is told is in the order of cause and effect.
 func (s *story) look(ctx context.Context) (*trainer.TrainJob, error) {
+	job, err := s.jobs.TrainerV1alpha1().TrainJobs(s.namespace).Get(ctx, s.name, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
 	cm, err := s.core.CoreV1().ConfigMaps(s.namespace).Get(ctx, runtimesnapshot.Name(s.name), metav1.GetOptions{})
 	if err == nil {
 		s.say("snapshot", "ConfigMap %s holds the runtime", cm.Name)
@@ -120,10 +124,6 @@ func (s *story) look(ctx context.Context) (*trainer.TrainJob, error) {
 	}
 	for i := range pods.Items {
 		s.say("pod", "%s %s", pods.Items[i].Name, podState(&pods.Items[i]))
-	}
-	job, err := s.jobs.TrainerV1alpha1().TrainJobs(s.namespace).Get(ctx, s.name, metav1.GetOptions{})
-	if err != nil {
-		return nil, err
 	}
 	if c := meta.FindStatusCondition(job.Status.Conditions, string(job.Status.State)); c != nil {
 		s.say("TrainJob", "%s: %s (%s)", job.Status.State, c.Reason, c.Message)
