@@ -60,7 +60,9 @@ func replicatedJob(name, step string, containers ...string) jobsetv1alpha2.Repli
 	return rjob
 }
 
-func podOf(rjob *jobsetv1alpha2.ReplicatedJob) *corev1.PodSpec { return &rjob.Template.Spec.Template.Spec }
+func podOf(rjob *jobsetv1alpha2.ReplicatedJob) *corev1.PodSpec {
+	return &rjob.Template.Spec.Template.Spec
+}
 
 // node is the training container of a runtime made by torchRuntime.
 func node(spec *v1alpha1.TrainingRuntimeSpec) *corev1.Container {
