@@ -29,8 +29,9 @@ pkg/queue/*        | $PLUMBING                                                 |
 pkg/informer/*     | $PLUMBING                                                 | $API k8s.io/client-go k8s.io/klog k8s.io/utils k8s.io/component-base
 pkg/metrics/*      | $PLUMBING                                                 | $API k8s.io/client-go k8s.io/klog k8s.io/utils k8s.io/component-base
 
-pkg/controller/*   | apis/* generated/* $PURE $PLUMBING                        | *
-pkg/webhook/*      | apis/* generated/* $PURE $PLUMBING                        | *
+pkg/operations     | apis/* generated/* $PURE $PLUMBING                        | *
+pkg/controller/*   | apis/* generated/* $PURE $PLUMBING pkg/operations         | *
+pkg/webhook/*      | apis/* generated/* $PURE $PLUMBING pkg/operations         | *
 
 cmd/*              | apis/* generated/* pkg/* cmd/*                            | *
 test/builders      | apis/*                                                    | $API k8s.io/utils

@@ -8,6 +8,7 @@ import (
 
 	"github.com/trainjob/controller/apis/trainer/v1alpha1"
 	"github.com/trainjob/controller/pkg/render/framework"
+	"github.com/trainjob/controller/pkg/runtimesnapshot"
 	"github.com/trainjob/controller/pkg/trainjob"
 )
 
@@ -17,6 +18,12 @@ type Runtime struct {
 	Kind, Name          string
 	Labels, Annotations map[string]string
 	Spec                v1alpha1.TrainingRuntimeSpec
+}
+
+// FromSnapshot takes a runtime as it is frozen, or would be. The result shares memory
+// with it.
+func FromSnapshot(r *runtimesnapshot.Runtime) Runtime {
+	return Runtime{Kind: r.Kind, Name: r.Metadata.Name, Labels: r.Metadata.Labels, Annotations: r.Metadata.Annotations, Spec: r.Spec}
 }
 
 // Objects is what a job consists of.

@@ -109,7 +109,7 @@ func (b *bench) limit(ctx context.Context) (time.Duration, error) {
 		if cm, err = b.env.Core.CoreV1().ConfigMaps(namespace).Create(ctx, cm, metav1.CreateOptions{}); err != nil {
 			return err
 		}
-		objects, err := render.Render(job, runtime.ForRender())
+		objects, err := render.Render(job, render.FromSnapshot(runtime))
 		if err != nil {
 			return err
 		}

@@ -126,7 +126,7 @@ func objectsOf(job *trainer.TrainJob, snapshot *corev1.ConfigMap) (*render.Objec
 			Message: fmt.Sprintf("%v; delete the ConfigMap to take a new snapshot from the runtime", err),
 		}
 	}
-	objects, err := render.Render(job, runtime.ForRender())
+	objects, err := render.Render(job, render.FromSnapshot(runtime))
 	if err != nil {
 		return nil, &trainjob.Cause{
 			Reason:  trainer.ReasonRuntimeInvalid,
