@@ -41,7 +41,7 @@ test-unit: ## Run the tests that need no control plane.
 	cd hack/tools && CGO_ENABLED=0 go test ./...
 
 .PHONY: test-integration
-test-integration: ## Run the tests on a local control plane, one package after the other.
+test-integration: cluster-build ## Run the tests on a local control plane, one package after the other.
 	go test $(RACE) -p 1 -count 1 -timeout 30m ./test/cluster/... ./test/integration/...
 
 .PHONY: cover
