@@ -63,6 +63,12 @@ verify: ## Check generated files, import rules and format.
 	hack/verify-imports.sh
 	hack/verify-format.sh
 
+GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+
+.PHONY: lint
+lint: ## Run golangci-lint (built from source the first time, which takes some minutes).
+	CGO_ENABLED=0 go run $(GOLANGCI_LINT) run ./...
+
 .PHONY: clean
 clean: ## Remove what was built here. The cache of the control plane's binaries stays.
 	rm -rf bin .local
