@@ -45,6 +45,18 @@ func startController(t *testing.T) {
 	}
 }
 
+// pauseController makes the process stand still, until the function it returns is called.
+func pauseController(t *testing.T) (resume func()) {
+	t.Helper()
+	pid := env.Controller.Pid()
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	resume = func() { _ = syscall.Kill(pid, syscall.SIGCONT) }
+	t.Cleanup(resume)
+	return resume
+}
+
 // until waits for a moment.
 func until(t *testing.T, moment time.Time) {
 	t.Helper()
@@ -162,11 +174,7 @@ func TestWhatIsDeletedWhileTheWatchIsCutIsNoticed(t *testing.T) {
 
 	// While the process stands still it cannot come back to its watches before the
 	// deletions are over.
-	if err := syscall.Kill(env.Controller.Pid(), syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	resume := func() { _ = syscall.Kill(env.Controller.Pid(), syscall.SIGCONT) }
-	t.Cleanup(resume)
+	resume := pauseController(t)
 	if err := env.Cluster.StopComponent(cluster.APIServer); err != nil {
 		t.Fatal(err)
 	}
@@ -185,4 +193,63 @@ func TestWhatIsDeletedWhileTheWatchIsCutIsNoticed(t *testing.T) {
 	awaitSnapshot(t, ns, "a", snapshot.UID, time.Minute)
 	awaitJobSet(t, ns, "a", old.UID, time.Minute)
 	env.AwaitState(t, ns, "a", trainer.TrainJobPending, trainer.ReasonWaitingForPods, time.Minute)
+}
+
+func TestChildrenThatHaveGoneWithTheirJobsAreNotMadeAgain(t *testing.T) {
+	ns := setUp(t)
+	const jobs = 30
+	for i := range jobs {
+		running(t, ns, fmt.Sprintf("a%d", i))
+	}
+	awaitQuiet(t, ns)
+	before := auditNow(t)
+	// Afterwards the watches tell of the jobs and of their children in whatever order.
+	resume := pauseController(t)
+	background := metav1.DeletePropagationBackground
+	if err := trainJobs(ns).DeleteCollection(t.Context(), metav1.DeleteOptions{PropagationPolicy: &background}, metav1.ListOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range jobs {
+		awaitNoJobSet(t, ns, fmt.Sprintf("a%d", i), time.Minute)
+	}
+	resume()
+	harness.Eventually(t, soon, func() string {
+		list, err := env.Core.CoreV1().ConfigMaps(ns).List(t.Context(), metav1.ListOptions{LabelSelector: trainer.LabelTrainJobName})
+		if err != nil {
+			return err.Error()
+		}
+		if len(list.Items) > 0 {
+			return fmt.Sprintf("%d snapshots are left", len(list.Items))
+		}
+		return nothing
+	})
+	awaitQuiet(t, ns)
+	wantNoCreates(t, before, ns)
+}
+
+func TestRestartedControllerWritesNothingWhenNothingHasHappened(t *testing.T) {
+	ns := setUp(t)
+	running(t, ns, "running", builders.Deadline(3600))
+	completed(t, ns, "completed", builders.TTL(3600))
+	env.Create(t, newJob(ns, "held", builders.Suspended(true)))
+	env.Create(t, newJob(ns, "lost", builders.Runtime(trainer.TrainingRuntimeKind, "missing")))
+	env.AwaitState(t, ns, "held", trainer.TrainJobSuspended, "", soon)
+	env.AwaitState(t, ns, "lost", trainer.TrainJobPending, trainer.ReasonWaitingForRuntime, soon)
+	harness.Eventually(t, soon, func() string {
+		if env.Job(t, ns, "held").Status.RuntimeSnapshot == nil {
+			return "the snapshot of the suspended job is not recorded"
+		}
+		return nothing
+	})
+	awaitQuiet(t, ns)
+	stopController(t)
+	before := auditNow(t)
+	startController(t)
+	harness.Consistently(t, 3*time.Second, func() string {
+		env.Job(t, ns, "running")
+		return nothing
+	})
+	if writes := requests(t, before, ns, cluster.AuditFilter{Writes: true}); len(writes) > 0 {
+		t.Errorf("nothing was to be written, but:\n%s", listed(writes))
+	}
 }
