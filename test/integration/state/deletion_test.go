@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/trainjob/controller/pkg/runtimesnapshot"
+	"github.com/trainjob/controller/test/cluster"
 	"github.com/trainjob/controller/test/harness"
 )
 
@@ -30,6 +31,9 @@ func TestForegroundDeletionCreatesNothingAndEnds(t *testing.T) {
 		return nothing
 	})
 	wantNoCreates(t, before, ns)
+	if writes := requests(t, before, ns, cluster.AuditFilter{Resource: "jobsets", Writes: true}); len(writes) > 0 {
+		t.Errorf("the JobSet of a job that is being deleted was changed:\n%s", listed(writes))
+	}
 	patchJobSet(t, ns, "a", letGo)
 	awaitNoJob(t, ns, "a", soon)
 	awaitNoJobSet(t, ns, "a", soon)

@@ -66,7 +66,7 @@ func TestRuntimeThatCannotBeUsedIsExplainedAndItsEditWakesTheJob(t *testing.T) {
 	}{
 		"no-replicated-jobs": {
 			func(spec *trainer.TrainingRuntimeSpec) { spec.Template.Spec.ReplicatedJobs = nil },
-			[]string{`TrainingRuntime "torch"`, "spec.template.spec.replicatedJobs", "add at least the one that trains"},
+			[]string{"TrainingRuntime torch", "spec.template.spec.replicatedJobs", "add at least the one that trains"},
 		},
 		"no-trainer-label": {
 			func(spec *trainer.TrainingRuntimeSpec) { spec.Template.Spec.ReplicatedJobs[0].Template.Labels = nil },
@@ -96,6 +96,24 @@ func TestRuntimeThatCannotBeUsedIsExplainedAndItsEditWakesTheJob(t *testing.T) {
 			env.AwaitState(t, ns, "a", trainer.TrainJobPending, trainer.ReasonWaitingForPods, soon)
 		})
 	}
+}
+
+func TestSecondMistakeInARuntimeReplacesTheFirst(t *testing.T) {
+	t.Parallel()
+	ns := env.Namespace(t)
+	spec := builders.TorchSpec()
+	spec.Template.Spec.ReplicatedJobs[0].Template.Labels = nil
+	createRuntime(t, ns, "torch", spec)
+	env.Create(t, newJob(ns, "a"))
+	env.AwaitState(t, ns, "a", trainer.TrainJobPending, trainer.ReasonRuntimeInvalid, soon)
+	editRuntime(t, ns, "torch", func(spec *trainer.TrainingRuntimeSpec) { spec.Template.Spec.ReplicatedJobs = nil })
+	harness.Eventually(t, soon, func() string {
+		message := condition(t, env.Job(t, ns, "a"), trainer.TrainJobPending).Message
+		if !strings.Contains(message, "add at least the one that trains") {
+			return "the message is still " + message
+		}
+		return nothing
+	})
 }
 
 // strangersSnapshot is a ConfigMap where the snapshot of a job would be.
