@@ -16,6 +16,8 @@ import (
 type observation struct {
 	// jobSet of the job's name, whoever owns it; nil if there is none.
 	jobSet *jobset.JobSet
+	// noted: jobSet is what our own CREATE returned; the cache does not show it yet.
+	noted bool
 	// snapshot of the job's own; nil if there is none yet.
 	snapshot *corev1.ConfigMap
 }

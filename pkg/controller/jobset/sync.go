@@ -13,6 +13,7 @@ import (
 	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
+	"github.com/trainjob/controller/pkg/informer"
 	"github.com/trainjob/controller/pkg/lifetime"
 	"github.com/trainjob/controller/pkg/operations"
 	"github.com/trainjob/controller/pkg/queue"
@@ -55,7 +56,12 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (queue.Resu
 	if err = errors.Join(err, done.err); err != nil {
 		return queue.Result{}, err
 	}
-	return soonest(result, done.result), nil
+	result = soonest(result, done.result)
+	if seen.noted {
+		// Should the JobSet be gone already, no event is left to say so.
+		result = soonest(result, queue.Result{After: informer.NoteLifetime})
+	}
+	return result, nil
 }
 
 // gather reads what the decision needs from the caches.
@@ -70,7 +76,7 @@ func (c *Controller) gather(key cache.ObjectName, job *trainer.TrainJob) (observ
 	}
 	// What we created ourselves a moment ago is newer than what the cache has.
 	if noted, ok := c.created.Get(key); ok && trainjob.OwnershipOf(job, noted) == trainjob.Ours && seen.own(job) == nil {
-		seen.jobSet = noted
+		seen.jobSet, seen.noted = noted, true
 	}
 	cm, err := c.snapshots.ConfigMaps(key.Namespace).Get(runtimesnapshot.Name(key.Name))
 	switch {
@@ -129,6 +135,10 @@ func (c *Controller) create(ctx context.Context, key cache.ObjectName, job *trai
 		out.observed.Blocked = cause
 		return
 	}
+	if again, err := c.wantedAgain(ctx, job, seen); err != nil || !again {
+		out.err, out.result.After = err, lookAgain
+		return
+	}
 	out.observed.Nodes = &objects.Nodes
 	js, err := c.writer.create(ctx, objects.JobSet)
 	switch {
@@ -145,6 +155,19 @@ func (c *Controller) create(ctx context.Context, key cache.ObjectName, job *trai
 		out.observed.Blocked = &trainjob.Cause{Reason: trainer.ReasonCreationFailed, Message: creationMessage(job, err)}
 		out.err = fmt.Errorf("create JobSet: %w", err)
 	}
+}
+
+// wantedAgain asks the API server before a JobSet is created once more: when a job is
+// deleted, the watch may tell of its JobSet going away first.
+func (c *Controller) wantedAgain(ctx context.Context, job *trainer.TrainJob, seen observation) (bool, error) {
+	if job.Status.StartTime == nil {
+		return true, nil
+	}
+	current, err := operations.LiveTrainJob(ctx, c.trainJobs, job)
+	if err != nil || current == nil {
+		return false, err
+	}
+	return !trainjob.Finished(current) && decide(current, seen).action == create, nil
 }
 
 // creationMessage names the snapshot when what it contains was refused.
@@ -219,9 +242,10 @@ func (c *Controller) remake(ctx context.Context, seen observation, out *outcome)
 }
 
 // resume lets a suspended JobSet run, if a live look at both objects confirms that
-// this is what is wanted.
+// this is what is wanted: Kueue suspends a TrainJob and its JobSet too, and a cache that
+// is a moment old must not undo that.
 func (c *Controller) resume(ctx context.Context, job *trainer.TrainJob, seen observation, out *outcome) {
-	current, err := c.confirm(ctx, job)
+	current, err := operations.LiveTrainJob(ctx, c.trainJobs, job)
 	if err != nil {
 		out.err = err
 		return

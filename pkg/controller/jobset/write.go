@@ -16,7 +16,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
 	"github.com/trainjob/controller/pkg/operations"
 	"github.com/trainjob/controller/pkg/render"
 )
@@ -117,22 +116,4 @@ func jobFinished(job *batchv1.Job) bool {
 		}
 	}
 	return false
-}
-
-// confirm reads the TrainJob live and says whether it is still the one that was
-// read from the cache, and still wants to run with the patches the JobSet has. Kueue
-// suspends a TrainJob and its JobSet too: a cache that is a moment old must not undo
-// that.
-func (c *Controller) confirm(ctx context.Context, cached *trainer.TrainJob) (*trainer.TrainJob, error) {
-	job, err := c.trainJobs.TrainJobs(cached.Namespace).Get(ctx, cached.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read TrainJob: %w", err)
-	}
-	if job.UID != cached.UID {
-		return nil, nil
-	}
-	return job, nil
 }

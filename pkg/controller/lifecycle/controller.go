@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
@@ -118,21 +117,6 @@ func (c *Controller) get(key cache.ObjectName) (*trainer.TrainJob, error) {
 	return job, nil
 }
 
-// live reads a job from the API server; nil if it is gone or another one by now.
-func (c *Controller) live(ctx context.Context, cached *trainer.TrainJob) (*trainer.TrainJob, error) {
-	job, err := c.client.TrainJobs(cached.Namespace).Get(ctx, cached.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read TrainJob: %w", err)
-	}
-	if job.UID != cached.UID {
-		return nil, nil
-	}
-	return job, nil
-}
-
 // syncDeadline fails a job whose deadline has passed.
 func (c *Controller) syncDeadline(ctx context.Context, key cache.ObjectName) (queue.Result, error) {
 	job, err := c.get(key)
@@ -143,7 +127,7 @@ func (c *Controller) syncDeadline(ctx context.Context, key cache.ObjectName) (qu
 	if verdict := trainjob.Deadline(job, now); verdict.Kind != lifetime.Expired {
 		return queue.Result{After: verdict.Wait}, nil
 	}
-	job, err = c.live(ctx, job)
+	job, err = operations.LiveTrainJob(ctx, c.client, job)
 	if err != nil || job == nil || trainjob.Finished(job) {
 		return queue.Result{}, err
 	}
@@ -159,7 +143,9 @@ func (c *Controller) syncDeadline(ctx context.Context, key cache.ObjectName) (qu
 	if _, err := c.status.Write(ctx, job, next, now); err != nil {
 		return queue.Result{}, err
 	}
-	c.metrics.DeadlineEnforced(verdict.Late)
+	if next.State == trainer.TrainJobFailed {
+		c.metrics.DeadlineEnforced(verdict.Late)
+	}
 	return queue.Result{}, nil
 }
 
@@ -195,7 +181,7 @@ func (c *Controller) syncTTL(ctx context.Context, key cache.ObjectName) (queue.R
 	if verdict := trainjob.TTL(job, now); verdict.Kind != lifetime.Expired {
 		return queue.Result{After: verdict.Wait}, nil
 	}
-	job, err = c.live(ctx, job)
+	job, err = operations.LiveTrainJob(ctx, c.client, job)
 	if err != nil || job == nil || trainjob.BeingDeleted(job) {
 		return queue.Result{}, err
 	}

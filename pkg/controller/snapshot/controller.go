@@ -40,6 +40,7 @@ type Config struct {
 
 // Controller takes snapshots.
 type Controller struct {
+	trainJobs  trainerclient.TrainJobsGetter
 	configMaps corev1client.ConfigMapsGetter
 	jobs       trainerlisters.TrainJobLister
 	jobIndex   cache.Indexer
@@ -59,6 +60,7 @@ type Controller struct {
 // New returns a controller whose queue fills from now on; Run starts it.
 func New(cfg Config) (*Controller, error) {
 	c := &Controller{
+		trainJobs:  cfg.TrainJobs,
 		configMaps: cfg.ConfigMaps,
 		jobs:       cfg.Informers.TrainJobs().Lister(),
 		jobIndex:   cfg.Informers.TrainJobs().Informer().GetIndexer(),

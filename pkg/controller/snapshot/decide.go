@@ -16,6 +16,8 @@ import (
 type observation struct {
 	// existing is a ConfigMap of the snapshot's name, nil if the cache has none.
 	existing *corev1.ConfigMap
+	// noted: existing is what our own CREATE returned; the cache does not show it yet.
+	noted bool
 	// runtime the job refers to, nil if it does not exist.
 	runtime *runtimesnapshot.Runtime
 	// unsupported: the job's runtime is of a kind that is not understood.

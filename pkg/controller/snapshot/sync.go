@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
+	"github.com/trainjob/controller/pkg/informer"
 	"github.com/trainjob/controller/pkg/lifetime"
 	"github.com/trainjob/controller/pkg/operations"
 	"github.com/trainjob/controller/pkg/queue"
@@ -44,15 +45,25 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (queue.Resu
 		plan.blocked, failed = c.create(ctx, key, job, plan.create)
 	}
 	if plan.blocked == nil && plan.failure == nil {
-		return queue.Result{}, failed
+		return queue.Result{After: seen.trust()}, failed
 	}
-	if err := c.report(ctx, job, plan, now); err != nil {
+	wait, err := c.report(ctx, job, plan, now)
+	if err = errors.Join(err, failed); err != nil {
 		return queue.Result{}, err
 	}
-	if failed != nil {
-		return queue.Result{}, failed
+	if recheck := c.recheck(job, plan, now); wait == 0 || (recheck > 0 && recheck < wait) {
+		wait = recheck
 	}
-	return queue.Result{After: c.recheck(job, plan, now)}, nil
+	return queue.Result{After: wait}, nil
+}
+
+// trust is how long to go by what was seen without an event: should what we created
+// ourselves be gone already, none is left to say so.
+func (o observation) trust() time.Duration {
+	if o.noted {
+		return informer.NoteLifetime
+	}
+	return 0
 }
 
 // wanted says whether a job gets a snapshot at all. A job whose deadline has passed
@@ -74,7 +85,7 @@ func (c *Controller) gather(key cache.ObjectName, job *trainer.TrainJob) (observ
 	}
 	// What we created ourselves a moment ago is newer than what the cache has.
 	if noted, ok := c.created.Get(key); ok && noted.GetUID() != "" && trainjob.OwnershipOf(job, noted) == trainjob.Ours {
-		seen.existing = noted
+		seen.existing, seen.noted = noted, true
 	}
 	if seen.existing != nil {
 		return seen, nil
@@ -89,6 +100,9 @@ func (c *Controller) gather(key cache.ObjectName, job *trainer.TrainJob) (observ
 // create writes the snapshot. The cause says why there is none afterwards; with an
 // error it is tried again.
 func (c *Controller) create(ctx context.Context, key cache.ObjectName, job *trainer.TrainJob, cm *corev1.ConfigMap) (*trainjob.Cause, error) {
+	if again, err := c.wantedAgain(ctx, job); err != nil || !again {
+		return nil, err
+	}
 	created, err := c.configMaps.ConfigMaps(job.Namespace).Create(ctx, cm, metav1.CreateOptions{})
 	switch {
 	case err == nil:
@@ -105,6 +119,19 @@ func (c *Controller) create(ctx context.Context, key cache.ObjectName, job *trai
 		Reason:  trainer.ReasonCreationFailed,
 		Message: fmt.Sprintf("cannot create ConfigMap %q: %v", cm.Name, err),
 	}, fmt.Errorf("create ConfigMap %q: %w", cm.Name, err)
+}
+
+// wantedAgain asks the API server before a snapshot is taken once more: when a job is
+// deleted, the watch may tell of its snapshot going away first.
+func (c *Controller) wantedAgain(ctx context.Context, job *trainer.TrainJob) (bool, error) {
+	if job.Status.RuntimeSnapshot == nil {
+		return true, nil
+	}
+	current, err := operations.LiveTrainJob(ctx, c.trainJobs, job)
+	if err != nil || current == nil {
+		return false, err
+	}
+	return !trainjob.BeingDeleted(current) && !trainjob.Finished(current), nil
 }
 
 // announce tells of a new snapshot, and warns when it differs from the one it replaces.
@@ -149,18 +176,18 @@ func (c *Controller) adopt(ctx context.Context, cm *corev1.ConfigMap, job *train
 }
 
 // report writes why the job has no snapshot, unless it has a JobSet: then its status
-// speaks of that, and the jobset controller writes it.
-func (c *Controller) report(ctx context.Context, job *trainer.TrainJob, plan plan, now time.Time) error {
+// speaks of that, and the jobset controller writes it. What it returns is how long the
+// write has to wait.
+func (c *Controller) report(ctx context.Context, job *trainer.TrainJob, plan plan, now time.Time) (time.Duration, error) {
 	js, err := c.jobSets.JobSets(job.Namespace).Get(job.Name)
 	switch {
 	case err == nil && trainjob.OwnershipOf(job, js) == trainjob.Ours:
-		return nil
+		return 0, nil
 	case err != nil && !apierrors.IsNotFound(err):
-		return err
+		return 0, err
 	}
 	next := trainjob.Next(job, trainjob.Observed{Blocked: plan.blocked, Failure: plan.failure}, now)
-	_, err = c.status.Write(ctx, job, next, now) // what has to wait is written at the next try
-	return err
+	return c.status.Write(ctx, job, next, now)
 }
 
 // recheck says when to look again without an event. Only a ConfigMap in the way needs

@@ -1,0 +1,261 @@
+package state
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
+	"github.com/trainjob/controller/pkg/runtimesnapshot"
+	"github.com/trainjob/controller/test/builders"
+	"github.com/trainjob/controller/test/cluster"
+	"github.com/trainjob/controller/test/harness"
+)
+
+// wantMessage checks that the message of a Pending job holds every one of the words.
+func wantMessage(t *testing.T, job *trainer.TrainJob, words ...string) {
+	t.Helper()
+	message := condition(t, job, trainer.TrainJobPending).Message
+	for _, word := range words {
+		if !strings.Contains(message, word) {
+			t.Errorf("message %q does not say %q", message, word)
+		}
+	}
+}
+
+func TestJobWaitsForItsRuntimeAndGoesOnWhenItIsCreated(t *testing.T) {
+	t.Parallel()
+	ns := env.Namespace(t)
+	env.Create(t, newJob(ns, "a"))
+	job := env.AwaitState(t, ns, "a", trainer.TrainJobPending, trainer.ReasonWaitingForRuntime, soon)
+	wantMessage(t, job, `TrainingRuntime "torch"`, ns)
+	createRuntime(t, ns, "torch", builders.TorchSpec())
+	awaitJobSet(t, ns, "a", "", awake)
+	env.AwaitState(t, ns, "a", trainer.TrainJobPending, trainer.ReasonWaitingForPods, soon)
+}
+
+func TestJobWaitsForItsClusterRuntime(t *testing.T) {
+	t.Parallel()
+	ns := env.Namespace(t)
+	name := "of-" + ns
+	env.Create(t, newJob(ns, "a", builders.Runtime(trainer.ClusterTrainingRuntimeKind, name)))
+	env.AwaitState(t, ns, "a", trainer.TrainJobPending, trainer.ReasonWaitingForRuntime, soon)
+	client := env.Trainer.TrainerV1alpha1().ClusterTrainingRuntimes()
+	if _, err := client.Create(t.Context(), builders.ClusterTrainingRuntime(name, builders.TorchSpec()), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	awaitJobSet(t, ns, "a", "", awake)
+	data := awaitSnapshot(t, ns, "a", "", soon).Data[runtimesnapshot.DataKey]
+	if want := "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: ClusterTrainingRuntime\n"; !strings.HasPrefix(data, want) {
+		t.Errorf("the snapshot begins with %.100q, want %q", data, want)
+	}
+	if err := client.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRuntimeThatCannotBeUsedIsExplainedAndItsEditWakesTheJob(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		spoil func(*trainer.TrainingRuntimeSpec)
+		words []string
+	}{
+		"no-replicated-jobs": {
+			func(spec *trainer.TrainingRuntimeSpec) { spec.Template.Spec.ReplicatedJobs = nil },
+			[]string{"TrainingRuntime torch", "spec.template.spec.replicatedJobs", "add at least the one that trains"},
+		},
+		"no-trainer-label": {
+			func(spec *trainer.TrainingRuntimeSpec) { spec.Template.Spec.ReplicatedJobs[0].Template.Labels = nil },
+			[]string{trainer.LabelAncestorStep + ": " + trainer.StepTrainer, "node"},
+		},
+		"no-container-node": {
+			func(spec *trainer.TrainingRuntimeSpec) {
+				spec.Template.Spec.ReplicatedJobs[0].Template.Spec.Template.Spec.Containers[0].Name = "main"
+			},
+			[]string{`"node"`, "main", "containers"},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ns := env.Namespace(t)
+			spec := builders.TorchSpec()
+			test.spoil(&spec)
+			createRuntime(t, ns, "torch", spec)
+			before := auditNow(t)
+			env.Create(t, newJob(ns, "a"))
+			job := env.AwaitState(t, ns, "a", trainer.TrainJobPending, trainer.ReasonRuntimeInvalid, soon)
+			wantMessage(t, job, test.words...)
+			wantNoCreates(t, before, ns)
+			editRuntime(t, ns, "torch", func(spec *trainer.TrainingRuntimeSpec) { *spec = builders.TorchSpec() })
+			awaitJobSet(t, ns, "a", "", awake)
+			env.AwaitState(t, ns, "a", trainer.TrainJobPending, trainer.ReasonWaitingForPods, soon)
+		})
+	}
+}
+
+func TestSecondMistakeInARuntimeReplacesTheFirst(t *testing.T) {
+	t.Parallel()
+	ns := env.Namespace(t)
+	spec := builders.TorchSpec()
+	spec.Template.Spec.ReplicatedJobs[0].Template.Labels = nil
+	createRuntime(t, ns, "torch", spec)
+	env.Create(t, newJob(ns, "a"))
+	env.AwaitState(t, ns, "a", trainer.TrainJobPending, trainer.ReasonRuntimeInvalid, soon)
+	editRuntime(t, ns, "torch", func(spec *trainer.TrainingRuntimeSpec) { spec.Template.Spec.ReplicatedJobs = nil })
+	harness.Eventually(t, soon, func() string {
+		message := condition(t, env.Job(t, ns, "a"), trainer.TrainJobPending).Message
+		if !strings.Contains(message, "add at least the one that trains") {
+			return "the message is still " + message
+		}
+		return nothing
+	})
+}
+
+// strangersSnapshot is a ConfigMap where the snapshot of a job would be.
+func strangersSnapshot(t *testing.T, ns, job string, labels map[string]string) *corev1.ConfigMap {
+	t.Helper()
+	cm := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: runtimesnapshot.Name(job), Labels: labels},
+		Data:       map[string]string{"precious": "yes"},
+	}
+	created, err := env.Core.CoreV1().ConfigMaps(ns).Create(t.Context(), cm, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return created
+}
+
+func deleteConfigMap(t *testing.T, ns, name string) {
+	t.Helper()
+	if err := env.Core.CoreV1().ConfigMaps(ns).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestConfigMapOfAStrangerIsNotTouchedAndItsGoingIsNoticed(t *testing.T) {
+	t.Parallel()
+	for name, labels := range map[string]map[string]string{
+		"unlabelled": nil,
+		"labelled":   {trainer.LabelTrainJobName: "a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ns := setUp(t)
+			stranger := strangersSnapshot(t, ns, "a", labels)
+			env.Create(t, newJob(ns, "a"))
+			job := env.AwaitState(t, ns, "a", trainer.TrainJobPending, trainer.ReasonSnapshotConflict, soon)
+			wantMessage(t, job, stranger.Name)
+			left, err := env.Core.CoreV1().ConfigMaps(ns).Get(t.Context(), stranger.Name, metav1.GetOptions{})
+			if err != nil || left.ResourceVersion != stranger.ResourceVersion {
+				t.Errorf("the stranger's ConfigMap was touched (%v)", err)
+			}
+			before := auditNow(t)
+			harness.Consistently(t, 4*time.Second, func() string { return awaitedConflict(t, ns) })
+			if writes := requests(t, before, ns, cluster.AuditFilter{Writes: true, Match: notOfEvents}); len(writes) > 3 {
+				t.Errorf("%d writes while nothing happens:\n%s", len(writes), listed(writes))
+			}
+			deleteConfigMap(t, ns, stranger.Name)
+			awaitJobSet(t, ns, "a", "", time.Minute)
+		})
+	}
+}
+
+// awaitedConflict says when a job no longer waits for a stranger's ConfigMap to go.
+func awaitedConflict(t *testing.T, ns string) string {
+	t.Helper()
+	if got := condition(t, env.Job(t, ns, "a"), trainer.TrainJobPending); got.Reason != trainer.ReasonSnapshotConflict {
+		return "the reason is " + got.Reason
+	}
+	return nothing
+}
+
+func TestSnapshotThatIsNotARuntimeIsExplained(t *testing.T) {
+	t.Parallel()
+	ns := setUp(t)
+	env.Create(t, newJob(ns, "a", builders.Suspended(true)))
+	cm := replaceSnapshot(t, ns, "a", "{corrupt")
+	setSuspend(t, ns, "a", false)
+	job := env.AwaitState(t, ns, "a", trainer.TrainJobPending, trainer.ReasonSnapshotInvalid, soon)
+	wantMessage(t, job, cm.Name, "delete the ConfigMap")
+	deleteConfigMap(t, ns, cm.Name)
+	awaitJobSet(t, ns, "a", "", soon)
+}
+
+func TestSnapshotEditedInPlaceIsRefused(t *testing.T) {
+	t.Parallel()
+	ns := setUp(t)
+	// Not immutable, as Trainer leaves them: only such a snapshot can be edited.
+	job := env.Create(t, newJob(ns, "a", builders.Suspended(true)))
+	cm := replaceSnapshot(t, ns, "a", awaitSnapshot(t, ns, "a", "", soon).Data[runtimesnapshot.DataKey])
+	harness.Eventually(t, soon, func() string {
+		if recorded := env.Job(t, ns, "a").Status.RuntimeSnapshot; recorded == nil || recorded.UID != cm.UID {
+			return "the snapshot is not recorded in the status"
+		}
+		return nothing
+	})
+	cm.Data[runtimesnapshot.DataKey] += "# an edit\n"
+	if _, err := env.Core.CoreV1().ConfigMaps(ns).Update(t.Context(), cm, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	before := auditNow(t)
+	setSuspend(t, ns, job.Name, false)
+	job = env.AwaitState(t, ns, "a", trainer.TrainJobPending, trainer.ReasonSnapshotInvalid, soon)
+	wantMessage(t, job, cm.Name, "digest")
+	wantNoCreates(t, before, ns)
+}
+
+// replaceSnapshot puts another ConfigMap, of the job's own but not immutable, in the
+// place of its snapshot. The controller may be as quick as we are: then we try again.
+func replaceSnapshot(t *testing.T, ns, name, data string) *corev1.ConfigMap {
+	t.Helper()
+	client := env.Core.CoreV1().ConfigMaps(ns)
+	old := awaitSnapshot(t, ns, name, "", soon)
+	cm := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: old.Name, Labels: old.Labels, OwnerReferences: old.OwnerReferences},
+		Immutable:  ptr.To(false),
+		Data:       map[string]string{runtimesnapshot.DataKey: data},
+	}
+	var created *corev1.ConfigMap
+	harness.Eventually(t, soon, func() string {
+		if err := client.Delete(t.Context(), cm.Name, metav1.DeleteOptions{}); err != nil {
+			return err.Error()
+		}
+		var err error
+		if created, err = client.Create(t.Context(), cm, metav1.CreateOptions{}); err != nil {
+			return err.Error()
+		}
+		return nothing
+	})
+	return created
+}
+
+func TestRuntimeIsNotNeededOnceTheSnapshotIsTaken(t *testing.T) {
+	t.Parallel()
+	ns := setUp(t)
+	env.Create(t, newJob(ns, "held", builders.Suspended(true)))
+	awaitSnapshot(t, ns, "held", "", soon)
+	running(t, ns, "a", func(job *trainer.TrainJob) { job.Finalizers = []string{finalizer} })
+	old := awaitJobSet(t, ns, "a", "", soon)
+	if err := env.Trainer.TrainerV1alpha1().TrainingRuntimes(ns).Delete(t.Context(), "torch", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, suspend := range []bool{true, false} {
+		setSuspend(t, ns, "a", suspend)
+		awaitSuspend(t, ns, "a", suspend, soon)
+	}
+	setSuspend(t, ns, "held", false)
+	awaitJobSet(t, ns, "held", "", soon)
+	deleteJobSet(t, ns, "a")
+	awaitJobSet(t, ns, "a", old.UID, soon)
+	patchJob(t, ns, "a", anEdit)
+	patchJob(t, ns, "a", letGo)
+	if err := env.Core.CoreV1().Namespaces().Delete(t.Context(), ns, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	awaitNoJob(t, ns, "a", time.Minute)
+}
