@@ -6,43 +6,61 @@ import (
 
 	"k8s.io/client-go/tools/cache"
 
+	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
 	"github.com/trainjob/controller/pkg/trainjob"
 )
 
-// The least time between two status writes of one job that bring little news.
+// The least time between a status write of a job and a next one that brings little
+// news.
 var intervals = map[trainjob.Change]time.Duration{
-	trainjob.CountersOnly: time.Second,
+	trainjob.Details: time.Second,
 	// Our own write comes back as an event, which makes the controller try again at
 	// once; an API error that reads differently each time must not become a loop.
 	trainjob.Rewording: 30 * time.Second,
 }
 
-// pacer remembers when a job was last written for one of these changes. It may
-// forget: then one write comes early.
+// catchUp is how long a cache that does not show our own write yet is waited for,
+// should the event of that write not come.
+const catchUp = time.Second
+
+// pacer remembers the last write of each job. It may forget: then one write comes
+// early or fails with a conflict.
 type pacer struct {
 	mu   sync.Mutex
-	last map[cache.ObjectName]time.Time
+	last map[cache.ObjectName]written
 }
 
-// wait is how long the job has to wait with a change of this kind; 0 means now, and
-// that it is noted as written.
-func (p *pacer) wait(key cache.ObjectName, change trainjob.Change, now time.Time) time.Duration {
-	interval, paced := intervals[change]
-	if !paced {
-		return 0
-	}
+// written is one status write: when, and onto which version of the job.
+type written struct {
+	at   time.Time
+	onto string
+}
+
+// wait is how long a change of this kind has to wait; 0 means it may be written now.
+func (p *pacer) wait(job *trainer.TrainJob, change trainjob.Change, now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if last, ok := p.last[key]; ok {
-		if rest := interval - now.Sub(last); rest > 0 && rest <= interval {
-			return rest
-		}
+	last, ok := p.last[cache.MetaObjectToName(job)]
+	if !ok {
+		return 0
 	}
-	if p.last == nil {
-		p.last = map[cache.ObjectName]time.Time{}
+	if last.onto == job.ResourceVersion {
+		return catchUp // this is the job as it was before our write
 	}
-	p.last[key] = now
+	if rest := intervals[change] - now.Sub(last.at); rest > 0 && rest <= intervals[change] {
+		return rest
+	}
 	return 0
+}
+
+// wrote notes a write that has succeeded.
+func (p *pacer) wrote(job *trainer.TrainJob, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.last == nil {
+		p.last = map[cache.ObjectName]written{}
+	}
+	p.last[cache.MetaObjectToName(job)] = written{at: now, onto: job.ResourceVersion}
 }
 
 // forget drops a job that is gone.

@@ -33,15 +33,16 @@ func NewStatusWriter(client trainerclient.TrainJobsGetter, recorder record.Event
 }
 
 // Write makes `next` the status of the job if it differs, and then emits the events
-// of the change. A change that brings little news may have to wait: then nothing is
-// written and the time to come back after is returned. The write fails with a
+// of the change. A change that brings little news may have to wait, and so may one
+// that was computed from a cache which does not show our last write yet: then nothing
+// is written and the time to come back after is returned. The write fails with a
 // conflict if the job has changed since it was read; its event brings it back.
 func (w *StatusWriter) Write(ctx context.Context, job *trainer.TrainJob, next *trainer.TrainJobStatus, now time.Time) (time.Duration, error) {
 	change := trainjob.Compare(job, next)
 	if change == trainjob.Same {
 		return 0, nil
 	}
-	if wait := w.pacer.wait(cache.MetaObjectToName(job), change, now); wait > 0 {
+	if wait := w.pacer.wait(job, change, now); wait > 0 {
 		return wait, nil
 	}
 	patch, err := trainjob.StatusPatch(job, next)
@@ -52,6 +53,7 @@ func (w *StatusWriter) Write(ctx context.Context, job *trainer.TrainJob, next *t
 	if err != nil {
 		return 0, fmt.Errorf("write status: %w", err)
 	}
+	w.pacer.wrote(job, now)
 	for _, event := range statusEvents(&job.Status, next) {
 		Emit(w.recorder, job, event.Type, event.Reason, event.Message)
 	}
@@ -80,6 +82,7 @@ const (
 	EventRuntimeSnapshotReplaced = "RuntimeSnapshotReplaced"
 	EventJobSetCreated           = "JobSetCreated"
 	EventJobSetRecreated         = "JobSetRecreated"
+	EventPatchNotApplied         = "PatchNotApplied"
 	EventCompleted               = "Completed"
 	EventFailed                  = "Failed"
 	EventTTLExpired              = "TTLExpired"

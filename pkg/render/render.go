@@ -8,6 +8,8 @@ import (
 
 	"github.com/trainjob/controller/apis/trainer/v1alpha1"
 	"github.com/trainjob/controller/pkg/render/framework"
+	"github.com/trainjob/controller/pkg/runtimesnapshot"
+	"github.com/trainjob/controller/pkg/trainjob"
 )
 
 // Runtime is what a job is built from: the decoded snapshot, or the live runtime when
@@ -16,6 +18,12 @@ type Runtime struct {
 	Kind, Name          string
 	Labels, Annotations map[string]string
 	Spec                v1alpha1.TrainingRuntimeSpec
+}
+
+// FromSnapshot takes a runtime as it is frozen, or would be. The result shares memory
+// with it.
+func FromSnapshot(r *runtimesnapshot.Runtime) Runtime {
+	return Runtime{Kind: r.Kind, Name: r.Metadata.Name, Labels: r.Metadata.Labels, Annotations: r.Metadata.Annotations, Spec: r.Spec}
 }
 
 // Objects is what a job consists of.
@@ -111,7 +119,7 @@ func newJobSet(job *v1alpha1.TrainJob, runtime *v1alpha1.TrainingRuntimeSpec) *j
 		},
 	}
 	runtime.Template.Spec.DeepCopyInto(&js.Spec)
-	js.Spec.Suspend = ptr.To(ptr.Deref(job.Spec.Suspend, false))
+	js.Spec.Suspend = ptr.To(trainjob.Suspended(job))
 	js.Spec.TTLSecondsAfterFinished = nil
 	for i := range js.Spec.ReplicatedJobs {
 		rjob := &js.Spec.ReplicatedJobs[i]
@@ -132,14 +140,7 @@ func ownMetadata(js *jobsetv1alpha2.JobSet, job *v1alpha1.TrainJob) {
 	js.Annotations = mergeMaps(js.Annotations, map[string]string{
 		v1alpha1.AnnotationPatchesHash: PatchesHash(job.Spec.RuntimePatches),
 	})
-	js.OwnerReferences = []metav1.OwnerReference{{
-		APIVersion:         v1alpha1.SchemeGroupVersion.String(),
-		Kind:               v1alpha1.TrainJobKind,
-		Name:               job.Name,
-		UID:                job.UID,
-		Controller:         ptr.To(true),
-		BlockOwnerDeletion: ptr.To(true),
-	}}
+	js.OwnerReferences = []metav1.OwnerReference{trainjob.OwnerReference(job)}
 }
 
 // applyFramework puts what the framework adds into the containers it names.

@@ -61,7 +61,8 @@ func TestRoundTripKeepsEveryField(t *testing.T) {
 }
 
 // FuzzDecode checks that no content of a ConfigMap makes Decode panic, and that what it
-// accepts can be encoded and is then read back the same.
+// accepts can be encoded and is then read back the same. When fuzzing give it
+// -fuzzminimizetime 10x: shrinking the large seeds takes all the time otherwise.
 func FuzzDecode(f *testing.F) {
 	job := builders.TrainJob("a")
 	for _, spec := range []trainer.TrainingRuntimeSpec{builders.TorchSpec(), builders.MPISpec(), builders.InitializerSpec()} {

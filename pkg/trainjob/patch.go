@@ -3,9 +3,11 @@ package trainjob
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
 )
@@ -16,8 +18,9 @@ type Change int
 const (
 	// Same: there is nothing to write.
 	Same Change = iota
-	// CountersOnly: only jobsStatus counters moved, and nothing waits for them.
-	CountersOnly
+	// Details: only counters of jobsStatus or the wording of the state condition
+	// moved, and nothing waits for them.
+	Details
 	// Rewording: the API refuses what it refused before, in other words.
 	Rewording
 	// Substantial: anything else, to be written at once.
@@ -29,11 +32,9 @@ func Compare(job *trainer.TrainJob, next *trainer.TrainJobStatus) Change {
 	if equality.Semantic.DeepEqual(&job.Status, next) {
 		return Same
 	}
-	if refused(&job.Status) && refused(next) {
-		return Rewording
-	}
 	rest := *next
 	rest.JobsStatus = job.Status.JobsStatus
+	rest.Conditions = withWordingOf(&job.Status, next)
 	if !equality.Semantic.DeepEqual(&job.Status, &rest) {
 		return Substantial
 	}
@@ -41,13 +42,30 @@ func Compare(job *trainer.TrainJob, next *trainer.TrainJobStatus) Change {
 	if active(job.Status.JobsStatus) > 0 && active(next.JobsStatus) == 0 {
 		return Substantial
 	}
-	return CountersOnly
+	if c := stateCondition(next); c != nil && c.Reason == trainer.ReasonCreationFailed {
+		return Rewording
+	}
+	return Details
 }
 
-// refused says whether the job is Pending because something could not be created.
-func refused(status *trainer.TrainJobStatus) bool {
-	pending := meta.FindStatusCondition(status.Conditions, string(trainer.TrainJobPending))
-	return status.State == trainer.TrainJobPending && pending != nil && pending.Reason == trainer.ReasonCreationFailed
+// withWordingOf is the conditions of `next` with the message of the old state
+// condition, if state and reason are still the same.
+func withWordingOf(old, next *trainer.TrainJobStatus) []metav1.Condition {
+	was, is := stateCondition(old), stateCondition(next)
+	if was == nil || is == nil || was.Type != is.Type || was.Reason != is.Reason {
+		return next.Conditions
+	}
+	conditions := slices.Clone(next.Conditions)
+	meta.FindStatusCondition(conditions, is.Type).Message = was.Message
+	return conditions
+}
+
+// stateCondition is the condition that status.state names, nil if there is none yet.
+func stateCondition(status *trainer.TrainJobStatus) *metav1.Condition {
+	if status.State == "" {
+		return nil
+	}
+	return meta.FindStatusCondition(status.Conditions, string(status.State))
 }
 
 func active(jobs []trainer.JobStatus) (sum int32) {

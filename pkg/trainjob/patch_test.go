@@ -34,13 +34,13 @@ func TestCompare(t *testing.T) {
 			}, want: Same,
 		},
 		"a counter moved": {
-			active: 1, change: func(s *status) { s.JobsStatus[0].Ready = 1 }, want: CountersOnly,
+			active: 1, change: func(s *status) { s.JobsStatus[0].Ready = 1 }, want: Details,
 		},
 		"jobs begin to be active": {
-			active: 0, change: func(s *status) { s.JobsStatus = counting(1) }, want: CountersOnly,
+			active: 0, change: func(s *status) { s.JobsStatus = counting(1) }, want: Details,
 		},
 		"one of two jobs is not active any more": {
-			active: 1, change: func(s *status) { s.JobsStatus[0].Active = 0 }, want: CountersOnly,
+			active: 1, change: func(s *status) { s.JobsStatus[0].Active = 0 }, want: Details,
 		},
 		"the last active job is not active any more": {
 			active: 1, change: func(s *status) { s.JobsStatus = counting(0) }, want: Substantial,
@@ -49,7 +49,7 @@ func TestCompare(t *testing.T) {
 			active: 1, change: func(s *status) { s.JobsStatus = nil }, want: Substantial,
 		},
 		"nothing was active and a counter moved": {
-			active: 0, change: func(s *status) { s.JobsStatus[1].Succeeded = 1 }, want: CountersOnly,
+			active: 0, change: func(s *status) { s.JobsStatus[1].Succeeded = 1 }, want: Details,
 		},
 		"the state differs":       {change: func(s *status) { s.State = trainer.TrainJobRunning }, want: Substantial},
 		"a condition was added":   {change: func(s *status) { s.Conditions = []metav1.Condition{{Type: "X"}} }, want: Substantial},

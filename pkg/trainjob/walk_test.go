@@ -251,6 +251,9 @@ func (w *walk) checkWrite(next *trainer.TrainJobStatus) {
 	if change := Compare(w.job, next); (change == Same) != (patch == nil) {
 		w.t.Errorf("change %d comes with patch %q", change, patch)
 	}
+	if !w.one(4) {
+		return // applying it is what takes the time
+	}
 	w.same("patched status", next, patched(w.t, w.job, patch))
 }
 

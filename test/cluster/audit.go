@@ -190,7 +190,7 @@ func decodeAudit(log io.Reader, filter AuditFilter) ([]AuditEvent, error) {
 
 func (c *Cluster) auditFile() string { return c.path("logs", "audit.log") }
 
-func writeAuditPolicy(c *Cluster) error {
+func writeAuditPolicy(_ context.Context, c *Cluster) error {
 	if !c.opts.AuditLog {
 		return nil
 	}

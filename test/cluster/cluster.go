@@ -205,7 +205,7 @@ func (c *Cluster) launch(ctx context.Context, name Component, def definition) er
 		}
 	}
 	if def.prepare != nil {
-		if err := def.prepare(c); err != nil {
+		if err := def.prepare(ctx, c); err != nil {
 			return err
 		}
 	}
@@ -240,7 +240,8 @@ func (c *Cluster) awaitReady(ctx context.Context, name Component, def definition
 		}
 		return notYet == nil, nil
 	})
-	if err != nil && ctx.Err() != nil {
+	// Who gives up waiting knows why; who waited in vain wants to see the log.
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("%s does not get ready: %w (last answer: %v); the end of its log:\n%s", name, err, notYet, tail(c.LogFile(name), p.logStart))
 	}
 	return err

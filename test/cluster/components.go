@@ -39,7 +39,7 @@ type definition struct {
 	user   string
 	groups []string
 	// prepare writes what the component reads at its start.
-	prepare func(*Cluster) error
+	prepare func(context.Context, *Cluster) error
 	args    func(*Cluster) []string
 	// ready is asked until it says true; an error means "not yet", and is shown
 	// if it stays that way.
@@ -82,9 +82,9 @@ var definitions = map[Component]definition{
 	},
 	Kwok: {
 		user: "kwok", groups: []string{adminGroup},
-		prepare: writeStages,
+		prepare: prepareNodes,
 		args:    kwokArgs,
-		ready:   func(ctx context.Context, c *Cluster) error { return c.nodesReady(ctx) },
+		ready:   nodesReady,
 	},
 }
 

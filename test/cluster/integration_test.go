@@ -51,7 +51,7 @@ func TestFullStack(t *testing.T) {
 		t.Run("the garbage collector knows a custom resource at once", func(t *testing.T) { t.Parallel(); s.testCustomOwner(t) })
 		t.Run("a user without rights is refused", func(t *testing.T) { t.Parallel(); s.testRBAC(t) })
 	})
-	t.Run("the JobSet controller can be stopped and started", s.testStopComponent)
+	t.Run("the JobSet controller and the nodes can be stopped and started", s.testStopComponent)
 	if t.Failed() {
 		for _, name := range s.opts.components() {
 			t.Logf("the end of the log of %s:\n%s", name, tail(s.LogFile(name), 0))
@@ -328,11 +328,13 @@ func (s *stack) testStopComponent(t *testing.T) {
 	if err := s.SetJobSetWebhooks(ctx, false); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.StopComponent(JobSet); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.StartComponent(ctx, JobSet); err != nil {
-		t.Fatal(err)
+	for _, name := range []Component{JobSet, Kwok} {
+		if err := s.StopComponent(name); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.StartComponent(ctx, name); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := s.SetJobSetWebhooks(ctx, true); err != nil {
 		t.Fatal(err)

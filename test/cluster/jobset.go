@@ -38,7 +38,7 @@ func (c *Cluster) installOptionCRDs(ctx context.Context) error {
 	return nil
 }
 
-func writeJobSetConfig(c *Cluster) error {
+func writeJobSetConfig(_ context.Context, c *Cluster) error {
 	config := fmt.Sprintf(`apiVersion: config.jobset.x-k8s.io/v1alpha1
 kind: Configuration
 leaderElection:

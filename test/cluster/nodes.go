@@ -52,7 +52,24 @@ var nodeNames = []string{"node-0", "node-1"}
 //go:embed stages.yaml
 var stages []byte
 
-func writeStages(c *Cluster) error { return writeFile(c.path(stagesFile), stages, 0o644) }
+// prepareNodes gives kwok its stages and frees the nodes of a kwok that was
+// killed: a new one would wait until the leases of the old one expire.
+func prepareNodes(ctx context.Context, c *Cluster) error {
+	if err := writeFile(c.path(stagesFile), stages, 0o644); err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(c.RESTConfig())
+	if err != nil {
+		return err
+	}
+	for _, name := range nodeNames {
+		err := client.CoordinationV1().Leases(corev1.NamespaceNodeLease).Delete(ctx, name, metav1.DeleteOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("free node %s: %w", name, err)
+		}
+	}
+	return nil
+}
 
 // createNodes adds the nodes, with room for large jobs; kwok makes them ready.
 func (c *Cluster) createNodes(ctx context.Context) error {
@@ -82,14 +99,19 @@ func (c *Cluster) createNodes(ctx context.Context) error {
 	return nil
 }
 
-// nodesReady fails until pods can be placed on every node. The taint that a new
-// node starts with is taken away by kube-controller-manager.
-func (c *Cluster) nodesReady(ctx context.Context) error {
+// nodesReady fails until kwok plays every node and pods can be placed on them.
+// The taint that a new node starts with is taken away by
+// kube-controller-manager.
+func nodesReady(ctx context.Context, c *Cluster) error {
 	client, err := kubernetes.NewForConfig(c.RESTConfig())
 	if err != nil {
 		return err
 	}
 	for _, name := range nodeNames {
+		// There was none at kwok's start, see prepareNodes.
+		if _, err := client.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, name, metav1.GetOptions{}); err != nil {
+			return err
+		}
 		node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err

@@ -149,10 +149,10 @@ func (c *Controller) Kill() error {
 	return err
 }
 
-// Troubles are the lines of the log that must not be there: data races, panics and
-// errors.
-func (c *Controller) Troubles() ([]string, error) {
-	log, err := os.ReadFile(c.LogFile)
+// Troubles are the lines of a controller's log that must not be there: data races,
+// panics and errors.
+func Troubles(logFile string) ([]string, error) {
+	log, err := os.ReadFile(logFile)
 	if err != nil {
 		return nil, err
 	}

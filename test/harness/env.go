@@ -144,7 +144,7 @@ func Main(m *testing.M, options cluster.Options, env *Env, flags ...string) int 
 		fmt.Fprintln(os.Stderr, err)
 	} else {
 		code = m.Run()
-		if troubles, err := env.Controller.Troubles(); err != nil || len(troubles) > 0 {
+		if troubles, err := Troubles(env.LogFile()); err != nil || len(troubles) > 0 {
 			fmt.Fprintf(os.Stderr, "the controller's log has trouble in it (%v):\n%s\n", err, strings.Join(troubles, "\n"))
 			if hasCrash(troubles) {
 				code = 1

@@ -24,10 +24,16 @@ import (
 
 // watches are the informers, which run on every replica.
 type watches struct {
-	trainer  trainerinformers.SharedInformerFactory
-	jobSets  jobsetinformers.SharedInformerFactory
-	configs  cache.SharedIndexInformer
-	informer []cache.SharedIndexInformer
+	trainer trainerinformers.SharedInformerFactory
+	jobSets jobsetinformers.SharedInformerFactory
+	configs cache.SharedIndexInformer
+	all     []watch
+}
+
+// watch is an informer and what it watches.
+type watch struct {
+	cache.SharedIndexInformer
+	resource string
 }
 
 // newWatches makes the informers and says what they leave out of memory. Nothing
@@ -42,35 +48,39 @@ func newWatches(c *clients, now clock.PassiveClock) (*watches, error) {
 		return nil, err
 	}
 	api := w.trainer.Trainer().V1alpha1()
-	whole := []cache.SharedIndexInformer{
-		api.TrainJobs().Informer(), api.TrainingRuntimes().Informer(), api.ClusterTrainingRuntimes().Informer(),
+	own := []watch{
+		{api.TrainJobs().Informer(), "trainjobs"},
+		{api.TrainingRuntimes().Informer(), "trainingruntimes"},
+		{api.ClusterTrainingRuntimes().Informer(), "clustertrainingruntimes"},
 	}
 	jobSets := w.jobSets.Jobset().V1alpha2().JobSets().Informer()
 	errs := []error{informer.Prepare(jobSets, now, informer.Strip, informer.TrimJobSet(trainjob.Kind))}
-	for _, i := range whole {
+	for _, i := range own {
 		errs = append(errs, informer.Prepare(i, now, informer.Strip))
 	}
-	w.informer = append(whole, jobSets, w.configs)
+	w.all = append(own, watch{jobSets, "jobsets"}, watch{w.configs, "configmaps"})
 	return w, errors.Join(errs...)
 }
 
 // run starts the informers and returns when ctx has ended and they have stopped.
 func (w *watches) run(ctx context.Context) {
 	var running sync.WaitGroup
-	for _, i := range w.informer {
+	for _, i := range w.all {
 		running.Go(func() { i.RunWithContext(ctx) })
 	}
 	running.Wait()
 }
 
-// synced says whether every informer has had its first list.
-func (w *watches) synced() bool {
-	for _, i := range w.informer {
+// waiting lists what has not had its first list yet. A kind whose CRD is missing
+// stays in it.
+func (w *watches) waiting() []string {
+	var resources []string
+	for _, i := range w.all {
 		if !i.HasSynced() {
-			return false
+			resources = append(resources, i.resource)
 		}
 	}
-	return true
+	return resources
 }
 
 // controller is what the three have in common.

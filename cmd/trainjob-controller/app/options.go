@@ -80,11 +80,14 @@ func (o *Options) Validate() []error {
 	if o.KubeAPIBurst < 1 {
 		wrong("kube-api-burst", o.KubeAPIBurst, "must be at least 1")
 	}
-	for flag, value := range map[string]int32{
-		"concurrent-snapshot-syncs": o.SnapshotSyncs, "concurrent-jobset-syncs": o.JobSetSyncs, "concurrent-lifecycle-syncs": o.LifecycleSyncs,
+	for _, syncs := range []struct {
+		flag  string
+		value int32
+	}{
+		{"concurrent-jobset-syncs", o.JobSetSyncs}, {"concurrent-lifecycle-syncs", o.LifecycleSyncs}, {"concurrent-snapshot-syncs", o.SnapshotSyncs},
 	} {
-		if value < 1 {
-			wrong(flag, value, "must be at least 1")
+		if syncs.value < 1 {
+			wrong(syncs.flag, syncs.value, "must be at least 1")
 		}
 	}
 	if o.BindAddress != "0" {

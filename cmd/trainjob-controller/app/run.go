@@ -2,9 +2,9 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -67,7 +67,7 @@ func run(ctx context.Context, o *Options, c *clients, w *watches, controllers []
 	defer func() { stopWatching(); <-watched }()
 
 	var hasSynced []cache.InformerSynced
-	for _, i := range w.informer {
+	for _, i := range w.all {
 		hasSynced = append(hasSynced, i.HasSynced)
 	}
 	if !cache.WaitForCacheSync(ctx.Done(), hasSynced...) {
@@ -109,8 +109,8 @@ func healthChecks(controllers []staffed, watchDog *leaderelection.HealthzAdaptor
 
 func readyChecks(w *watches) []check {
 	return []check{{"caches", func(*http.Request) error {
-		if !w.synced() {
-			return errors.New("the first list of some kind has not arrived yet")
+		if waiting := w.waiting(); len(waiting) > 0 {
+			return fmt.Errorf("the first list of %s has not arrived yet", strings.Join(waiting, ", "))
 		}
 		return nil
 	}}}

@@ -126,11 +126,11 @@ func objectsOf(job *trainer.TrainJob, snapshot *corev1.ConfigMap) (*render.Objec
 			Message: fmt.Sprintf("%v; delete the ConfigMap to take a new snapshot from the runtime", err),
 		}
 	}
-	objects, err := render.Render(job, runtime.ForRender())
+	objects, err := render.Render(job, render.FromSnapshot(runtime))
 	if err != nil {
 		return nil, &trainjob.Cause{
 			Reason:  trainer.ReasonRuntimeInvalid,
-			Message: fmt.Sprintf("the job cannot be built from its snapshot of %s %q: %v", runtime.Kind, runtime.Metadata.Name, err),
+			Message: fmt.Sprintf("%v (as it was when its snapshot, ConfigMap %q, was taken)", err, snapshot.Name),
 		}
 	}
 	return objects, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +16,7 @@ import (
 	"github.com/trainjob/controller/pkg/lifetime"
 	"github.com/trainjob/controller/pkg/operations"
 	"github.com/trainjob/controller/pkg/queue"
+	"github.com/trainjob/controller/pkg/render"
 	"github.com/trainjob/controller/pkg/runtimesnapshot"
 	"github.com/trainjob/controller/pkg/trainjob"
 )
@@ -196,6 +198,10 @@ func (c *Controller) refresh(ctx context.Context, job *trainer.TrainJob, seen ob
 		out.result.After = lookAgain
 	default:
 		c.keep(out)(c.writer.refresh(ctx, live, objects.JobSet))
+		if late := render.Unapplied(job.Spec.RuntimePatches, live, objects.JobSet); out.err == nil && len(late) > 0 {
+			operations.Emit(c.recorder, job, corev1.EventTypeWarning, operations.EventPatchNotApplied,
+				"A JobSet that has been created cannot take these changes of spec.runtimePatches; the job goes on without them: "+strings.Join(late, ", "))
+		}
 	}
 }
 

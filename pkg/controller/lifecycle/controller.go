@@ -106,6 +106,7 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 func (c *Controller) get(key cache.ObjectName) (*trainer.TrainJob, error) {
 	job, err := c.jobs.TrainJobs(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
+		c.status.Forget(key)
 		return nil, nil
 	}
 	if err != nil {

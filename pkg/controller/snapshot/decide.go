@@ -50,10 +50,10 @@ func decide(job *trainer.TrainJob, seen observation) plan {
 			Message: fmt.Sprintf("spec.runtimeRef names %s, which does not exist: the job goes on when it is created", describe(job)),
 		}}
 	}
-	if _, err := render.Render(job, seen.runtime.ForRender()); err != nil {
+	if _, err := render.Render(job, render.FromSnapshot(seen.runtime)); err != nil {
 		return plan{blocked: &trainjob.Cause{
 			Reason:  trainer.ReasonRuntimeInvalid,
-			Message: fmt.Sprintf("%s cannot be used by this job: %v", describe(job), err),
+			Message: err.Error(),
 		}}
 	}
 	cm, err := runtimesnapshot.Encode(job, seen.runtime)

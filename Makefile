@@ -1,0 +1,65 @@
+# What can be done with this repository. `make help` lists it.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+# The race detector needs cgo and a C compiler.
+RACE := $(shell command -v $$(go env CC) >/dev/null 2>&1 && echo -race)
+ifneq ($(RACE),)
+export CGO_ENABLED := 1
+endif
+export KUBE_CACHE_MUTATION_DETECTOR := true
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X k8s.io/component-base/version.gitVersion=$(VERSION) -X k8s.io/component-base/version.gitCommit=$(shell git rev-parse HEAD 2>/dev/null)
+
+.PHONY: help
+help: ## List the targets.
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-18s %s\n", $$1, $$2}'
+
+.PHONY: build
+build: ## Build bin/trainjob-controller.
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
+
+.PHONY: demo
+demo: ## Show a TrainJob's life on a local control plane, from kubectl apply to Complete.
+	@CGO_ENABLED=0 go run ./test/demo
+
+.PHONY: run
+run: build ## Run the controller against the local control plane.
+	bin/trainjob-controller --kubeconfig .local/cluster/kubeconfig --leader-elect=false --bind-address 127.0.0.1:8080
+
+.PHONY: test
+test: race-notice test-unit test-integration ## Run all tests, those on a real control plane too.
+
+.PHONY: race-notice
+race-notice:
+	@if [ -z "$(RACE)" ]; then echo "****** No C compiler: the tests run WITHOUT the race detector. Install gcc or clang. ******"; fi
+
+.PHONY: test-unit
+test-unit: ## Run the tests that need no control plane.
+	go test $(RACE) $$(go list ./apis/... ./cmd/... ./pkg/... ./test/builders/... ./test/harness/...)
+	cd hack/tools && CGO_ENABLED=0 go test ./...
+
+.PHONY: test-integration
+test-integration: cluster-build ## Run the tests on a local control plane, one package after the other.
+	go test $(RACE) -p 1 -count 1 -timeout 30m ./test/cluster/... ./test/integration/...
+
+.PHONY: cover
+cover: ## Show the coverage of the pure packages.
+	go test -cover ./pkg/lifetime ./pkg/render/... ./pkg/runtimesnapshot ./pkg/trainjob
+
+.PHONY: generate
+generate: ## Write everything that is generated from apis/.
+	hack/update-codegen.sh
+
+.PHONY: verify
+verify: ## Check generated files, import rules and format.
+	hack/verify-codegen.sh
+	hack/verify-imports.sh
+	hack/verify-format.sh
+
+.PHONY: clean
+clean: ## Remove what was built here. The cache of the control plane's binaries stays.
+	rm -rf bin .local
+
+include hack/cluster/cluster.mk

@@ -1,0 +1,70 @@
+package app
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+)
+
+func TestDefaultsAreValid(t *testing.T) {
+	if errs := NewOptions().Validate(); len(errs) > 0 {
+		t.Errorf("errors: %v", errs)
+	}
+}
+
+func TestEveryWrongFlagIsNamedAtOnce(t *testing.T) {
+	options := NewOptions()
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	sections := options.Flags()
+	for _, section := range sections.FlagSets {
+		flags.AddFlagSet(section)
+	}
+	err := flags.Parse([]string{
+		"--kube-api-qps=0", "--kube-api-burst=-1", "--concurrent-snapshot-syncs=0", "--concurrent-jobset-syncs=-3",
+		"--concurrent-lifecycle-syncs=0", "--bind-address=8080", "--leader-elect-renew-deadline=1s",
+		"--leader-elect-lease-duration=1s", "--leader-elect-resource-name=", "--leader-elect-resource-lock=endpoints",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, err := range options.Validate() {
+		name, _, _ := strings.Cut(err.Error(), ":")
+		got = append(got, name)
+	}
+	want := []string{
+		"--kube-api-qps", "--kube-api-burst", "--concurrent-jobset-syncs", "--concurrent-lifecycle-syncs", "--concurrent-snapshot-syncs",
+		"--bind-address", "--leader-elect-renew-deadline", "--leader-elect-lease-duration", "--leader-elect-resource-lock",
+		"--leader-elect-resource-name and --leader-elect-resource-namespace must not be empty",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("flags complained about (-want +got):\n%s", diff)
+	}
+}
+
+func TestLeaderElectionFlagsDoNotMatterWithoutIt(t *testing.T) {
+	options := NewOptions()
+	options.LeaderElection.LeaderElect = false
+	options.LeaderElection.LeaseDuration.Duration = time.Nanosecond
+	if errs := options.Validate(); len(errs) > 0 {
+		t.Errorf("errors: %v", errs)
+	}
+}
+
+func TestAKubeconfigThatIsNotThereIsNamed(t *testing.T) {
+	_, err := restConfig(&Options{Kubeconfig: "/does/not/exist"})
+	if err == nil || !strings.Contains(err.Error(), `--kubeconfig "/does/not/exist"`) {
+		t.Errorf("error %v does not name the flag and the file", err)
+	}
+}
+
+func TestOutsideAClusterTheRemedyIsNamed(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	_, err := restConfig(&Options{})
+	if err == nil || !strings.Contains(err.Error(), "pass --kubeconfig") {
+		t.Errorf("error %v does not say to pass --kubeconfig", err)
+	}
+}
