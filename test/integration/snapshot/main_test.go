@@ -118,7 +118,8 @@ func awaitSnapshot(t *testing.T, job *trainer.TrainJob) *corev1.ConfigMap {
 	return cm
 }
 
-// awaitJobSet waits until a job has a JobSet of its own that is suspended or not.
+// awaitJobSet waits until a job has a JobSet of its own that is suspended or not, and
+// plays that the JobSet controller has suspended its Jobs.
 func awaitJobSet(t *testing.T, job *trainer.TrainJob, suspended bool) *jobset.JobSet {
 	t.Helper()
 	var js *jobset.JobSet
@@ -131,6 +132,9 @@ func awaitJobSet(t *testing.T, job *trainer.TrainJob, suspended bool) *jobset.Jo
 		}
 		return ownedBy(js, job)
 	})
+	if suspended {
+		env.PlayHeldBack(t, job.Namespace, job.Name, true)
+	}
 	return js
 }
 
