@@ -9,7 +9,8 @@ export CGO_ENABLED := 1
 endif
 export KUBE_CACHE_MUTATION_DETECTOR := true
 
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+# Must begin like v1.2.3: the metrics library reads it.
+VERSION ?= $(shell git describe --tags --dirty --match 'v[0-9]*' 2>/dev/null || echo v0.0.0-$$(git rev-parse --short HEAD 2>/dev/null || echo unknown))
 LDFLAGS := -s -w -X k8s.io/component-base/version.gitVersion=$(VERSION) -X k8s.io/component-base/version.gitCommit=$(shell git rev-parse HEAD 2>/dev/null)
 
 .PHONY: help
@@ -41,8 +42,12 @@ test-unit: ## Run the tests that need no control plane.
 	cd hack/tools && CGO_ENABLED=0 go test ./...
 
 .PHONY: test-integration
-test-integration: ## Run the tests on a local control plane, one package after the other.
+test-integration: cluster-build ## Run the tests on a local control plane, one package after the other.
 	go test $(RACE) -p 1 -count 1 -timeout 30m ./test/cluster/... ./test/integration/...
+
+.PHONY: bench
+bench: ## Measure a burst of TrainJobs and the idle controller, beside a plain client.
+	CGO_ENABLED=0 KUBE_CACHE_MUTATION_DETECTOR=false go run ./test/bench
 
 .PHONY: cover
 cover: ## Show the coverage of the pure packages.
@@ -57,6 +62,12 @@ verify: ## Check generated files, import rules and format.
 	hack/verify-codegen.sh
 	hack/verify-imports.sh
 	hack/verify-format.sh
+
+GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+
+.PHONY: lint
+lint: ## Run golangci-lint (built from source the first time, which takes some minutes).
+	CGO_ENABLED=0 go run $(GOLANGCI_LINT) run ./...
 
 .PHONY: clean
 clean: ## Remove what was built here. The cache of the control plane's binaries stays.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -51,6 +52,9 @@ func (w *StatusWriter) Write(ctx context.Context, job *trainer.TrainJob, next *t
 		return 0, err
 	}
 	_, err = w.client.TrainJobs(job.Namespace).Patch(ctx, job.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	if apierrors.IsNotFound(err) {
+		return 0, nil // deleted in the meantime: its event is on the way
+	}
 	if err != nil {
 		return 0, fmt.Errorf("write status: %w", err)
 	}

@@ -3,6 +3,7 @@ package trainjob
 import (
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
@@ -13,6 +14,13 @@ import (
 // JobSetSuspended says whether a JobSet is told to hold its jobs back.
 func JobSetSuspended(js *jobset.JobSet) bool {
 	return ptr.Deref(js.Spec.Suspend, false)
+}
+
+// JobSetHeldBack says whether a JobSet that was told to hold its jobs back has done so.
+// Resumed earlier, it would leave a Job that it has not suspended yet as it is, and
+// with it pods without what has changed in the template.
+func JobSetHeldBack(js *jobset.JobSet) bool {
+	return meta.IsStatusConditionTrue(js.Status.Conditions, string(jobset.JobSetSuspended))
 }
 
 // JobSetEnd is the terminal condition of a JobSet, nil while it has none.

@@ -99,9 +99,9 @@ func controlPlane(ctx context.Context, dir string) (*cluster.Cluster, func() err
 		return nil, nil, err
 	}
 	defer unlock()
-	c, err := cluster.Load(dir)
+	c, err := cluster.Resume(ctx, dir, os.Stderr)
 	if err == nil {
-		step("using the local control plane that runs already")
+		step("using the local control plane that is there already")
 		return c, func() error { return nil }, nil
 	}
 	if !errors.Is(err, cluster.ErrNotRunning) {

@@ -65,8 +65,7 @@ func StartController(ctx context.Context, binary, kubeconfig, logFile string, fl
 	args := append([]string{"--kubeconfig", kubeconfig, "--bind-address", address, "--leader-elect=false"}, flags...)
 	c := &Controller{Address: address, LogFile: logFile, cmd: exec.Command(binary, args...), exited: make(chan struct{})}
 	c.cmd.Stdout, c.cmd.Stderr = log, log
-	// The informers then check that nobody has written to a cached object.
-	c.cmd.Env = append(os.Environ(), "KUBE_CACHE_MUTATION_DETECTOR=true")
+	c.cmd.Env = os.Environ()
 	if err := cluster.StartChild(c.cmd); err != nil {
 		return nil, fmt.Errorf("start the controller: %w", err)
 	}
@@ -149,10 +148,10 @@ func (c *Controller) Kill() error {
 	return err
 }
 
-// Troubles are the lines of the log that must not be there: data races, panics and
-// errors.
-func (c *Controller) Troubles() ([]string, error) {
-	log, err := os.ReadFile(c.LogFile)
+// Troubles are the lines of a controller's log that must not be there: data races,
+// panics and errors.
+func Troubles(logFile string) ([]string, error) {
+	log, err := os.ReadFile(logFile)
 	if err != nil {
 		return nil, err
 	}

@@ -132,6 +132,11 @@ func (e *Env) Stop() error {
 // controller for all its tests, which keep apart by namespace.
 func Main(m *testing.M, options cluster.Options, env *Env, flags ...string) int {
 	ctx := context.Background()
+	// The controller's informers then check that nobody has written to a cached object.
+	if err := os.Setenv("KUBE_CACHE_MUTATION_DETECTOR", "true"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	started, err := Start(ctx, options)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -144,7 +149,7 @@ func Main(m *testing.M, options cluster.Options, env *Env, flags ...string) int 
 		fmt.Fprintln(os.Stderr, err)
 	} else {
 		code = m.Run()
-		if troubles, err := env.Controller.Troubles(); err != nil || len(troubles) > 0 {
+		if troubles, err := Troubles(env.LogFile()); err != nil || len(troubles) > 0 {
 			fmt.Fprintf(os.Stderr, "the controller's log has trouble in it (%v):\n%s\n", err, strings.Join(troubles, "\n"))
 			if hasCrash(troubles) {
 				code = 1

@@ -54,6 +54,7 @@ type TrainJobList struct {
 // TrainJobSpec is what the user asks for.
 // +kubebuilder:validation:XValidation:rule="has(self.initializer) == has(oldSelf.initializer)",message="spec.initializer is immutable: it cannot be added or removed later",fieldPath=".initializer"
 // +kubebuilder:validation:XValidation:rule="has(self.trainer) == has(oldSelf.trainer)",message="spec.trainer is immutable: it cannot be added or removed later",fieldPath=".trainer"
+// +kubebuilder:validation:XValidation:rule="(has(self.suspend) && self.suspend) || (has(oldSelf.suspend) && oldSelf.suspend) || (has(self.runtimePatches) == has(oldSelf.runtimePatches) && (!has(self.runtimePatches) || self.runtimePatches == oldSelf.runtimePatches))",message="spec.runtimePatches can be changed only while spec.suspend is true before or after the update",fieldPath=".runtimePatches"
 type TrainJobSpec struct {
 	// runtimeRef names the runtime the job is built from. It is read once, when the
 	// job is first reconciled; later edits of the runtime do not reach this job.

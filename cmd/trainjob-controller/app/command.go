@@ -13,7 +13,7 @@ import (
 	"k8s.io/component-base/cli/globalflag"
 	"k8s.io/component-base/logs"
 	logsapi "k8s.io/component-base/logs/api/v1"
-	"k8s.io/component-base/version/verflag"
+	"k8s.io/component-base/version"
 	"k8s.io/klog/v2"
 )
 
@@ -23,8 +23,9 @@ const name = "trainjob-controller"
 func NewCommand() *cobra.Command {
 	options := NewOptions()
 	cmd := &cobra.Command{
-		Use:   name,
-		Short: "Runs TrainJobs of the API group trainer.kubeflow.org",
+		Use:     name,
+		Version: version.Get().GitVersion,
+		Short:   "Runs TrainJobs of the API group trainer.kubeflow.org",
 		Long: `trainjob-controller takes a snapshot of the runtime that a TrainJob refers to,
 builds a JobSet from it, follows the JobSet, enforces the job's deadline, and
 deletes the job when its time to live after finishing has passed.
@@ -35,7 +36,6 @@ Inside a cluster it needs no flags. From outside, name a kubeconfig:
 		SilenceUsage: true,
 		Args:         cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			verflag.PrintAndExitIfRequested()
 			if err := logsapi.ValidateAndApply(options.Logs, nil); err != nil {
 				return err
 			}
@@ -50,7 +50,6 @@ Inside a cluster it needs no flags. From outside, name a kubeconfig:
 		},
 	}
 	sections := options.Flags()
-	verflag.AddFlags(sections.FlagSet("global"))
 	globalflag.AddGlobalFlags(sections.FlagSet("global"), cmd.Name(), logs.SkipLoggingConfigurationFlags())
 	for _, section := range sections.FlagSets {
 		cmd.Flags().AddFlagSet(section)

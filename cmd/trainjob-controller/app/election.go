@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/tools/leaderelection"
@@ -19,8 +20,14 @@ import (
 // errLeadershipLost ends the process: another replica may be at work already.
 var errLeadershipLost = errors.New("leadership lost: the lease could not be renewed in time")
 
-// newLock is the lease that replicas compete for.
-func newLock(c *clients, le componentbaseconfig.LeaderElectionConfiguration) (resourcelock.Interface, error) {
+// newLock is the lease that replicas compete for. Without its namespace they would
+// wait for ever, so that is an error.
+func newLock(ctx context.Context, c *clients, le componentbaseconfig.LeaderElectionConfiguration) (resourcelock.Interface, error) {
+	_, err := c.election.CoreV1().Namespaces().Get(ctx, le.ResourceNamespace, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("--leader-elect-resource-namespace: namespace %q does not exist: create it, name another one, or run without leader election (--leader-elect=false)",
+			le.ResourceNamespace)
+	} // any other answer, such as no right to ask, says nothing about it
 	host, err := os.Hostname()
 	if err != nil {
 		return nil, fmt.Errorf("read the host's name: %w", err)

@@ -83,7 +83,7 @@ func run(ctx context.Context, o *Options, c *clients, w *watches, controllers []
 		work(ctx)
 		return nil
 	}
-	lock, err := newLock(c, o.LeaderElection)
+	lock, err := newLock(ctx, c, o.LeaderElection)
 	if err != nil {
 		return err
 	}

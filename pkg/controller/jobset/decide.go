@@ -98,7 +98,7 @@ func decidePresent(job *trainer.TrainJob, js *jobset.JobSet) action {
 		return refresh
 	case js.Annotations[annotationRemake] != "":
 		return remake
-	case !trainjob.Suspended(job):
+	case !trainjob.Suspended(job) && trainjob.JobSetHeldBack(js):
 		return resume
 	}
 	return keep

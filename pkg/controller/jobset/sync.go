@@ -117,9 +117,13 @@ func (c *Controller) apply(ctx context.Context, key cache.ObjectName, job *train
 	return out
 }
 
-// keep takes the result of a write to a JobSet into the outcome.
+// keep takes the result of a write to a JobSet into the outcome. If the JobSet has been
+// deleted in the meantime, its event is on the way.
 func (c *Controller) keep(out *outcome) func(*jobset.JobSet, error) {
 	return func(written *jobset.JobSet, err error) {
+		if apierrors.IsNotFound(err) {
+			return
+		}
 		if err != nil {
 			out.err = err
 			return

@@ -1,0 +1,200 @@
+package api
+
+import (
+	"strings"
+	"testing"
+)
+
+const baseJob = `
+metadata: {name: base}
+spec: {runtimeRef: {name: torch}}
+`
+
+// rule is a limit of a CRD: one object just within it and one just beyond it, as
+// changes of a valid object, and what the refusal must name.
+type rule struct {
+	within, beyond string
+	names          string
+}
+
+var trainJobRules = map[string]rule{
+	"a name begins with a letter": {
+		`metadata: {name: a1-b}`, `metadata: {name: 1ab}`, "metadata.name"},
+	"a name is a label and has no dots": {
+		`metadata: {name: ab}`, `metadata: {name: a.b}`, "metadata.name"},
+	"a name does not end with a hyphen": {
+		`metadata: {name: a-b}`, `metadata: {name: a-}`, "metadata.name"},
+	"a name has at most 63 characters": {
+		`metadata: {name: ` + strings.Repeat("a", 63) + `}`, `metadata: {name: ` + strings.Repeat("a", 64) + `}`, "metadata.name must be no more than 63"},
+	"a runtime is named": {
+		`spec: {runtimeRef: {name: a}}`, `spec: {runtimeRef: {name: ""}}`, "spec.runtimeRef.name"},
+	"a runtime has a reference": {
+		``, `spec: {runtimeRef: null, suspend: true}`, "spec.runtimeRef"},
+	"a runtime's name has at most 253 characters": {
+		`spec: {runtimeRef: {name: ` + strings.Repeat("a", 253) + `}}`, `spec: {runtimeRef: {name: ` + strings.Repeat("a", 254) + `}}`, "spec.runtimeRef.name"},
+	"only two controllers are known": {
+		`spec: {managedBy: kueue.x-k8s.io/multikueue}`, `spec: {managedBy: example.com/mine}`, "spec.managedBy"},
+	"the time to live may be zero": {
+		`spec: {ttlSecondsAfterFinished: 0}`, `spec: {ttlSecondsAfterFinished: -1}`, "spec.ttlSecondsAfterFinished"},
+	"the time to live is a 32-bit number": {
+		`spec: {ttlSecondsAfterFinished: 2147483647}`, `spec: {ttlSecondsAfterFinished: 2147483648}`, "spec.ttlSecondsAfterFinished"},
+	"the deadline is at least one second": {
+		`spec: {activeDeadlineSeconds: 1}`, `spec: {activeDeadlineSeconds: 0}`, "spec.activeDeadlineSeconds"},
+	"the deadline is not negative": {
+		`spec: {activeDeadlineSeconds: 9223372036854775807}`, `spec: {activeDeadlineSeconds: -5}`, "spec.activeDeadlineSeconds"},
+	"a node has at least one process": {
+		`spec: {trainer: {numProcPerNode: 1}}`, `spec: {trainer: {numProcPerNode: 0}}`, "spec.trainer.numProcPerNode"},
+	"the number of nodes is not negative": {
+		`spec: {trainer: {numNodes: 1}}`, `spec: {trainer: {numNodes: -1}}`, "spec.trainer.numNodes"},
+	"an image has at most 500 characters": {
+		`spec: {trainer: {image: ` + strings.Repeat("i", 500) + `}}`, `spec: {trainer: {image: ` + strings.Repeat("i", 501) + `}}`, "spec.trainer.image"},
+	"a command has at most 128 words": {
+		`spec: {trainer: {command: ` + list(128, "x") + `}}`, `spec: {trainer: {command: ` + list(129, "x") + `}}`, "spec.trainer.command"},
+	"arguments are at most 128": {
+		`spec: {trainer: {args: ` + list(128, "x") + `}}`, `spec: {trainer: {args: ` + list(129, "x") + `}}`, "spec.trainer.args"},
+	"an argument has at most 65536 characters": {
+		`spec: {trainer: {args: [` + strings.Repeat("a", 65536) + `]}}`, `spec: {trainer: {args: [` + strings.Repeat("a", 65537) + `]}}`, "spec.trainer.args[0]"},
+	"a variable is given once": {
+		`spec: {trainer: {env: [{name: A, value: "1"}, {name: B}]}}`, `spec: {trainer: {env: [{name: A, value: "1"}, {name: A, value: "2"}]}}`, "spec.trainer.env[1]"},
+	"variables are at most 128": {
+		`spec: {trainer: {env: ` + list(128, "{name: A%d}") + `}}`, `spec: {trainer: {env: ` + list(129, "{name: A%d}") + `}}`, "spec.trainer.env"},
+	"a dataset has a URI with a scheme": {
+		`spec: {initializer: {dataset: {storageUri: "s3://bucket/path"}}}`, `spec: {initializer: {dataset: {storageUri: bucket/path}}}`, "spec.initializer.dataset.storageUri"},
+	"a dataset may be a folder": {
+		`spec: {initializer: {dataset: {storageUri: /data}}}`, `spec: {initializer: {dataset: {storageUri: ./data}}}`, "spec.initializer.dataset.storageUri"},
+	"a dataset's URI has at most 2048 characters": {
+		`spec: {initializer: {dataset: {storageUri: /` + strings.Repeat("d", 2047) + `}}}`, `spec: {initializer: {dataset: {storageUri: /` + strings.Repeat("d", 2048) + `}}}`, "spec.initializer.dataset.storageUri"},
+	"a model's URI has at most 2048 characters": {
+		`spec: {initializer: {model: {storageUri: ` + strings.Repeat("m", 2048) + `}}}`, `spec: {initializer: {model: {storageUri: ` + strings.Repeat("m", 2049) + `}}}`, "spec.initializer.model.storageUri"},
+	"a dataset's variable is given once": {
+		`spec: {initializer: {dataset: {env: [{name: A}]}}}`, `spec: {initializer: {dataset: {env: [{name: A}, {name: A}]}}}`, "spec.initializer.dataset.env[1]"},
+	"a model's variable is given once": {
+		`spec: {initializer: {model: {env: [{name: A}]}}}`, `spec: {initializer: {model: {env: [{name: A}, {name: A}]}}}`, "spec.initializer.model.env[1]"},
+}
+
+var patchRules = map[string]rule{
+	"a manager has one entry": {
+		`spec: {runtimePatches: [{manager: a}, {manager: b}]}`, `spec: {runtimePatches: [{manager: a}, {manager: a}]}`, "spec.runtimePatches[1]"},
+	"a manager has a name": {
+		`spec: {runtimePatches: [{manager: a}]}`, `spec: {runtimePatches: [{manager: ""}]}`, "spec.runtimePatches[0].manager"},
+	"managers are at most 16": {
+		`spec: {runtimePatches: ` + list(16, "{manager: m%d}") + `}`, `spec: {runtimePatches: ` + list(17, "{manager: m%d}") + `}`, "spec.runtimePatches"},
+	"a job is patched once": {
+		`spec: {runtimePatches: [{manager: m, trainingRuntimeSpec: {template: {spec: {replicatedJobs: [{name: a}, {name: b}]}}}}]}`,
+		`spec: {runtimePatches: [{manager: m, trainingRuntimeSpec: {template: {spec: {replicatedJobs: [{name: a}, {name: a}]}}}}]}`,
+		"spec.runtimePatches[0].trainingRuntimeSpec.template.spec.replicatedJobs[1]"},
+	"a job's name is a label": {
+		`spec: {runtimePatches: [{manager: m, trainingRuntimeSpec: {template: {spec: {replicatedJobs: [{name: a-b}]}}}}]}`,
+		`spec: {runtimePatches: [{manager: m, trainingRuntimeSpec: {template: {spec: {replicatedJobs: [{name: a_b}]}}}}]}`,
+		"replicatedJobs[0].name"},
+	"a container is patched once": {
+		atPod(`{containers: [{name: a}, {name: b}]}`), atPod(`{containers: [{name: a}, {name: a}]}`), "containers[1]"},
+	"an init container is patched once": {
+		atPod(`{initContainers: [{name: a}, {name: b}]}`), atPod(`{initContainers: [{name: a}, {name: a}]}`), "initContainers[1]"},
+	"a volume is given once": {
+		atPod(`{volumes: [{name: a}, {name: b}]}`), atPod(`{volumes: [{name: a}, {name: a}]}`), "volumes[1]"},
+	"a volume may be mounted twice at two paths": {
+		atPod(`{containers: [{name: a, volumeMounts: [{name: v, mountPath: /a}, {name: v, mountPath: /b}]}]}`),
+		atPod(`{containers: [{name: a, volumeMounts: [{name: v, mountPath: /a}, {name: w, mountPath: /a}]}]}`), "volumeMounts[1]"},
+	"a scheduling gate is given once": {
+		atPod(`{schedulingGates: [{name: a}, {name: b}]}`), atPod(`{schedulingGates: [{name: a}, {name: a}]}`), "schedulingGates[1]"},
+	"scheduling gates are at most 16": {
+		atPod(`{schedulingGates: ` + list(16, "{name: g%d}") + `}`), atPod(`{schedulingGates: ` + list(17, "{name: g%d}") + `}`), "schedulingGates"},
+	"tolerations are at most 128": {
+		atPod(`{tolerations: ` + list(128, "{key: k%d}") + `}`), atPod(`{tolerations: ` + list(129, "{key: k%d}") + `}`), "tolerations"},
+}
+
+func TestTrainJobsBeyondALimitAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, rules := range []map[string]rule{trainJobRules, patchRules} {
+		for name, rule := range rules {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				if err := rehearseCreate(t, trainJobs, baseJob, rule.within); err != nil {
+					t.Errorf("within the limit: %v", err)
+				}
+				wantRefused(t, rehearseCreate(t, trainJobs, baseJob, rule.beyond), rule.names)
+			})
+		}
+	}
+}
+
+const baseRuntime = `
+metadata: {name: base}
+spec:
+  template:
+    spec:
+      replicatedJobs:
+      - name: node
+        template:
+          metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}
+          spec: {template: {spec: {containers: [{name: node, image: "node:1"}]}}}
+`
+
+var runtimeRules = map[string]rule{
+	"a runtime is not empty": {
+		``, `spec: {template: null}`, "spec"},
+	"one framework only": {
+		`spec: {mlPolicy: {numNodes: 2, torch: {}}}`, `spec: {mlPolicy: {torch: {}, jax: {}}}`, "spec.mlPolicy"},
+	"mpi and flux exclude each other": {
+		`spec: {mlPolicy: {mpi: {}}}`, `spec: {mlPolicy: {mpi: {}, flux: {}}}`, "only one of torch, mpi, jax, xgboost and flux"},
+	"xgboost counts as a framework too": {
+		`spec: {mlPolicy: {xgboost: {}}}`, `spec: {mlPolicy: {torch: {}, xgboost: {}}}`, "spec.mlPolicy"},
+	"the number of nodes is not negative": {
+		`spec: {mlPolicy: {numNodes: 1}}`, `spec: {mlPolicy: {numNodes: -1}}`, "spec.mlPolicy.numNodes"},
+	"one gang scheduler only": {
+		`spec: {podGroupPolicy: {coscheduling: {}}}`, `spec: {podGroupPolicy: {coscheduling: {}, volcano: {}}}`, "spec.podGroupPolicy"},
+	"a gang's timeout is not negative": {
+		`spec: {podGroupPolicy: {coscheduling: {scheduleTimeoutSeconds: 0}}}`, `spec: {podGroupPolicy: {coscheduling: {scheduleTimeoutSeconds: -1}}}`, "scheduleTimeoutSeconds"},
+	"a topology is hard or soft": {
+		`spec: {podGroupPolicy: {volcano: {networkTopology: {mode: soft}}}}`, `spec: {podGroupPolicy: {volcano: {networkTopology: {mode: firm}}}}`, "networkTopology.mode"},
+	"mpi has at least one process a node": {
+		`spec: {mlPolicy: {mpi: {numProcPerNode: 1}}}`, `spec: {mlPolicy: {mpi: {numProcPerNode: 0}}}`, "spec.mlPolicy.mpi.numProcPerNode"},
+	"mpi is OpenMPI": {
+		`spec: {mlPolicy: {mpi: {mpiImplementation: OpenMPI}}}`, `spec: {mlPolicy: {mpi: {mpiImplementation: MPICH}}}`, "spec.mlPolicy.mpi.mpiImplementation"},
+	"the ssh folder's path has at most 4096 characters": {
+		`spec: {mlPolicy: {mpi: {sshAuthMountPath: /` + strings.Repeat("s", 4095) + `}}}`, `spec: {mlPolicy: {mpi: {sshAuthMountPath: /` + strings.Repeat("s", 4096) + `}}}`, "spec.mlPolicy.mpi.sshAuthMountPath"},
+	"flux has at least one process a node": {
+		`spec: {mlPolicy: {flux: {numProcPerNode: 1}}}`, `spec: {mlPolicy: {flux: {numProcPerNode: 0}}}`, "spec.mlPolicy.flux.numProcPerNode"},
+	"flux counts by known words": {
+		`spec: {mlPolicy: {flux: {numProcPerNode: gpu}}}`, `spec: {mlPolicy: {flux: {numProcPerNode: tpu}}}`, "spec.mlPolicy.flux.numProcPerNode"},
+	"the training container is no target of envInjection": {
+		inject(`[{jobName: node, containerNames: [check]}]`), inject(`[{jobName: node, containerNames: [check, node]}]`), "containerNames"},
+	"envInjection has targets": {
+		inject(`[{jobName: node, containerNames: [a]}]`), inject(`[]`), "spec.mlPolicy.torch.envInjection.targets"},
+	"a target names containers": {
+		inject(`[{jobName: node, containerNames: [a]}]`), inject(`[{jobName: node, containerNames: []}]`), "containerNames"},
+	"a target names a container once": {
+		inject(`[{jobName: node, containerNames: [a, b]}]`), inject(`[{jobName: node, containerNames: [a, a]}]`), "containerNames[1]"},
+	"a job is a target once": {
+		inject(`[{jobName: a, containerNames: [x]}, {jobName: b, containerNames: [x]}]`), inject(`[{jobName: a, containerNames: [x]}, {jobName: a, containerNames: [y]}]`), "targets[1]"},
+	"a target's job name is a label": {
+		inject(`[{jobName: a-b, containerNames: [x]}]`), inject(`[{jobName: A, containerNames: [x]}]`), "jobName"},
+	"a target's container name is a label": {
+		inject(`[{jobName: a, containerNames: [x-y]}]`), inject(`[{jobName: a, containerNames: [x.y]}]`), "containerNames[0]"},
+	"a target's container name has at most 63 characters": {
+		inject(`[{jobName: a, containerNames: [` + strings.Repeat("c", 63) + `]}]`), inject(`[{jobName: a, containerNames: [` + strings.Repeat("c", 64) + `]}]`), "containerNames[0]"},
+	"targets are at most 100": {
+		inject(list(100, "{jobName: j%d, containerNames: [x]}")), inject(list(101, "{jobName: j%d, containerNames: [x]}")), "targets"},
+	"a target's containers are at most 64": {
+		inject(`[{jobName: a, containerNames: ` + list(64, "c%d") + `}]`), inject(`[{jobName: a, containerNames: ` + list(65, "c%d") + `}]`), "containerNames"},
+}
+
+func inject(targets string) string {
+	return `spec: {mlPolicy: {torch: {envInjection: {targets: ` + targets + `}}}}`
+}
+
+func TestRuntimesBeyondALimitAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, resource := range runtimeKinds {
+		for name, rule := range runtimeRules {
+			t.Run(kinds[resource]+": "+name, func(t *testing.T) {
+				t.Parallel()
+				if err := rehearseCreate(t, resource, baseRuntime, rule.within); err != nil {
+					t.Errorf("within the limit: %v", err)
+				}
+				wantRefused(t, rehearseCreate(t, resource, baseRuntime, rule.beyond), rule.names)
+			})
+		}
+	}
+}

@@ -1,0 +1,168 @@
+package snapshot
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
+	"github.com/trainjob/controller/test/builders"
+	"github.com/trainjob/controller/test/cluster"
+	"github.com/trainjob/controller/test/harness"
+)
+
+// createMany makes jobs a-0, a-1, …, several at a time.
+func createMany(t *testing.T, namespace string, n int) []*trainer.TrainJob {
+	t.Helper()
+	jobs := make([]*trainer.TrainJob, n)
+	var creators sync.WaitGroup
+	for worker := range 10 {
+		creators.Go(func() {
+			for i := worker; i < n; i += 10 {
+				job := builders.TrainJob(fmt.Sprintf("a-%d", i), builders.Runtime(trainer.TrainingRuntimeKind, "torch"))
+				job.Namespace = namespace
+				created, err := env.Trainer.TrainerV1alpha1().TrainJobs(namespace).Create(t.Context(), job, metav1.CreateOptions{})
+				if err != nil {
+					t.Errorf("create %s: %v", job.Name, err)
+					return
+				}
+				jobs[i] = created
+			}
+		})
+	}
+	creators.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+	return jobs
+}
+
+// awaitAllWaiting waits until every job waits for the pods of its JobSet.
+func awaitAllWaiting(t *testing.T, jobs []*trainer.TrainJob) {
+	t.Helper()
+	for _, job := range jobs {
+		env.AwaitState(t, job.Namespace, job.Name, trainer.TrainJobPending, trainer.ReasonWaitingForPods, time.Minute)
+	}
+}
+
+// syncs reads from /metrics how many syncs have ended in each way, as "queue result".
+func syncs(t *testing.T) map[string]int {
+	t.Helper()
+	text, err := env.Controller.Get(t.Context(), "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := map[string]int{}
+	for _, match := range regexp.MustCompile(`trainjob_controller_sync_duration_seconds_count\{queue="(\w+)",result="(\w+)"\} (\d+)`).FindAllStringSubmatch(text, -1) {
+		n, err := strconv.Atoi(match[3])
+		if err != nil {
+			t.Fatal(err)
+		}
+		counts[match[1]+" "+match[2]] = n
+	}
+	return counts
+}
+
+// The cache is a moment behind our own writes. A controller that takes it at its word
+// creates twice, is refused, and backs off.
+func TestManyJobsAtOnceCauseNoErrorsAndNoRetries(t *testing.T) {
+	namespace := env.Namespace(t)
+	newRuntime(t, namespace)
+	before := syncs(t)
+	log, err := os.ReadFile(env.LogFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := env.AuditNow(t)
+	jobs := createMany(t, namespace, 100)
+	awaitAllWaiting(t, jobs)
+
+	after := syncs(t)
+	t.Logf("syncs: %v", after)
+	for _, queue := range []string{"snapshot", "jobset", "deadline", "ttl"} {
+		for _, result := range []string{"conflict", "permanent", "delayed", "retry", "error", "panic"} {
+			if n := after[queue+" "+result] - before[queue+" "+result]; n != 0 {
+				t.Errorf("%d syncs of the queue %s ended in %s", n, queue, result)
+			}
+		}
+	}
+	whole, err := os.ReadFile(env.LogFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if line := regexp.MustCompile(`(?m)^[EW]\d{4} .*$`).Find(bytes.TrimPrefix(whole, log)); line != nil {
+		t.Errorf("the log has an error: %s", line)
+	}
+	writes := env.Writes(t, start, namespace)
+	summary := harness.Summary(writes)
+	t.Logf("writes: %v", summary)
+	if summary["create configmaps"] != len(jobs) || summary["create jobsets"] != len(jobs) {
+		t.Errorf("writes %v, want one ConfigMap and one JobSet for each of %d jobs", summary, len(jobs))
+	}
+	if refused := harness.Refused(writes); refused != "" {
+		t.Errorf("refused: %s", refused)
+	}
+	deleteNamespace(t, namespace) // before the next test looks for silence
+}
+
+func TestAJobIsBuiltFromOneVersionOfItsRuntime(t *testing.T) {
+	t.Parallel()
+	const count = 200
+	namespace := env.Namespace(t)
+	newRuntime(t, namespace)
+	start := env.AuditNow(t)
+
+	stop, edited := make(chan struct{}), make(chan int)
+	go func() {
+		edits := 0
+		defer func() { edited <- edits }()
+		tick := time.NewTicker(50 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+			}
+			edits++
+			patch := fmt.Appendf(nil, `[{"op":"replace","path":"/spec/template/spec/replicatedJobs/0/template/spec/template/spec/containers/0/image","value":"image:%d"}]`, edits)
+			_, err := env.Trainer.TrainerV1alpha1().TrainingRuntimes(namespace).Patch(t.Context(), "torch", types.JSONPatchType, patch, metav1.PatchOptions{})
+			if err != nil {
+				t.Errorf("edit the runtime: %v", err)
+				return
+			}
+		}
+	}()
+	jobs := createMany(t, namespace, count)
+	awaitAllWaiting(t, jobs)
+	close(stop)
+	t.Logf("the runtime was edited %d times", <-edited)
+
+	images := map[string]bool{}
+	for _, job := range jobs {
+		frozen, built := frozenImage(t, snapshotOf(t, namespace, job.Name)), builtImage(jobSetOf(t, namespace, job.Name).Spec)
+		if frozen != built {
+			t.Errorf("job %s: the snapshot has image %s, the JobSet %s", job.Name, frozen, built)
+		}
+		images[frozen] = true
+	}
+	t.Logf("%d versions are in use", len(images))
+	perJob := map[string]int{}
+	for _, write := range env.Audit(t, start, cluster.AuditFilter{Namespace: namespace, Resource: "configmaps", Writes: true, UserAgentPrefix: harness.ControllerAgent}) {
+		if write.Verb != "create" || write.Code != 201 {
+			t.Errorf("%s of ConfigMap %s, code %d", write.Verb, write.Name, write.Code)
+		}
+		perJob["all"]++
+	}
+	if perJob["all"] != count {
+		t.Errorf("ConfigMaps were written %d times for %d jobs", perJob["all"], count)
+	}
+}

@@ -1,0 +1,102 @@
+package snapshot
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
+	"github.com/trainjob/controller/test/builders"
+	"github.com/trainjob/controller/test/cluster"
+	"github.com/trainjob/controller/test/harness"
+)
+
+// Serial, as the next one, so that nothing else goes on meanwhile.
+func TestAnIdleControllerWritesNothing(t *testing.T) {
+	namespace := env.Namespace(t)
+	newRuntime(t, namespace)
+	newJob(t, namespace, "waits-for-runtime", builders.Runtime(trainer.TrainingRuntimeKind, "none"))
+	newJob(t, namespace, "unknown-runtime", builders.Runtime("Foo", "none"))
+	newJob(t, namespace, "queued", builders.Suspended(true))
+	newJob(t, namespace, "waits-for-pods", builders.TTL(3600), builders.Deadline(3600))
+	newJob(t, namespace, "foreign", builders.ManagedBy(trainer.ManagedByMultiKueue), builders.Deadline(1))
+	newJob(t, namespace, "suspended")
+	awaitJobSet(t, newJob(t, namespace, "running"), false)
+	awaitJobSet(t, newJob(t, namespace, "done", builders.TTL(3600)), false)
+	awaitJobSet(t, env.Job(t, namespace, "suspended"), false)
+	patchJob(t, namespace, "suspended", suspended)
+	setJobSetStatus(t, namespace, "running", counting(builders.Ready("node")))
+	setJobSetStatus(t, namespace, "done", completed)
+	for name, state := range map[string]trainer.TrainJobState{
+		"waits-for-runtime": trainer.TrainJobPending, "unknown-runtime": trainer.TrainJobFailed, "queued": trainer.TrainJobSuspended,
+		"waits-for-pods": trainer.TrainJobPending, "suspended": trainer.TrainJobSuspended,
+		"running": trainer.TrainJobRunning, "done": trainer.TrainJobComplete,
+	} {
+		env.AwaitState(t, namespace, name, state, "", soon)
+	}
+	awaitQuiet(t, 3*time.Second)
+	position := env.AuditNow(t)
+	before := env.Job(t, namespace, "running").ResourceVersion
+	harness.Consistently(t, 20*time.Second, func() string { return "" })
+	ours := env.Audit(t, position, cluster.AuditFilter{UserAgentPrefix: harness.ControllerAgent, Match: func(e cluster.AuditEvent) bool {
+		return e.Verb != "watch" // which the API server ends now and then
+	}})
+	if len(ours) > 0 {
+		t.Errorf("an idle controller made requests: %v, the first of them %+v", harness.Summary(ours), ours[0])
+	}
+	if after := env.Job(t, namespace, "running").ResourceVersion; after != before {
+		t.Error("the running job was written to")
+	}
+	if job := env.Job(t, namespace, "foreign"); job.Status.State != "" || snapshotOf(t, namespace, "foreign") != nil {
+		t.Errorf("the job of another controller has state %q or a snapshot", job.Status.State)
+	}
+}
+
+// awaitQuiet waits until the controller has written nothing for a while, events for
+// people included.
+func awaitQuiet(t *testing.T, during time.Duration) {
+	t.Helper()
+	position, since := env.AuditNow(t), time.Now()
+	harness.Eventually(t, time.Minute, func() string {
+		now := env.AuditNow(t)
+		writes := env.Audit(t, position, cluster.AuditFilter{UserAgentPrefix: harness.ControllerAgent, Writes: true})
+		if len(writes) > 0 {
+			position, since = now, time.Now()
+		}
+		if time.Since(since) < during {
+			return "the controller is still busy"
+		}
+		return ""
+	})
+}
+
+func TestTheWritesOfOneJob(t *testing.T) {
+	namespace := env.Namespace(t)
+	newRuntime(t, namespace)
+	start := env.AuditNow(t)
+	job := newJob(t, namespace, "a", builders.TTL(3600), builders.Deadline(3600))
+	env.AwaitState(t, namespace, "a", trainer.TrainJobPending, trainer.ReasonWaitingForPods, soon)
+	awaitJobSet(t, job, false)
+	setJobSetStatus(t, namespace, "a", counting(builders.Waiting("node")))
+	harness.Eventually(t, soon, func() string {
+		if jobs := env.Job(t, namespace, "a").Status.JobsStatus; len(jobs) != 1 || jobs[0].Active != 1 {
+			return "the counters are not mirrored"
+		}
+		return ""
+	})
+	setJobSetStatus(t, namespace, "a", counting(builders.Ready("node")))
+	env.AwaitState(t, namespace, "a", trainer.TrainJobRunning, trainer.ReasonPodsReady, soon)
+	setJobSetStatus(t, namespace, "a", completed)
+	done := env.AwaitState(t, namespace, "a", trainer.TrainJobComplete, "AllJobsCompleted", soon)
+	awaitQuiet(t, 2*time.Second)
+
+	got := harness.Summary(env.Writes(t, start, namespace))
+	want := map[string]int{"create configmaps": 1, "create jobsets": 1, "patch trainjobs/status": 4}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("writes of one job (-want +got):\n%s", diff)
+	}
+	if done.Status.StartTime == nil || done.Status.CompletionTime == nil || done.Status.Nodes == nil || *done.Status.Nodes != 2 {
+		t.Errorf("the status of the finished job lacks times or nodes: %+v", done.Status)
+	}
+}
