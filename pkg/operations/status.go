@@ -3,6 +3,7 @@ package operations
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -70,7 +71,8 @@ func (w *StatusWriter) Forget(key cache.ObjectName) { w.pacer.forget(key) }
 // Emit records an event about a job, its message cut to what an event can hold.
 func Emit(recorder record.EventRecorder, job *trainer.TrainJob, eventType, reason, message string) {
 	if len(message) > maxEventMessage {
-		message = message[:maxEventMessage-3] + "..."
+		// The cut may go through a character.
+		message = strings.ToValidUTF8(message[:maxEventMessage-3], "") + "..."
 	}
 	recorder.Event(job, eventType, reason, message)
 }

@@ -1,0 +1,365 @@
+package jobset
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	corefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	clocktesting "k8s.io/utils/clock/testing"
+	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+	jobsetfake "sigs.k8s.io/jobset/client-go/clientset/versioned/fake"
+	jobsetinformers "sigs.k8s.io/jobset/client-go/informers/externalversions"
+
+	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
+	trainerfake "github.com/trainjob/controller/generated/clientset/versioned/fake"
+	trainerinformers "github.com/trainjob/controller/generated/informers/externalversions"
+	"github.com/trainjob/controller/pkg/informer"
+	"github.com/trainjob/controller/pkg/metrics"
+	"github.com/trainjob/controller/pkg/queue"
+	"github.com/trainjob/controller/test/builders"
+)
+
+// fixture is a controller between caches that hold what a test puts in, and an API
+// server that may know more.
+type fixture struct {
+	t          *testing.T
+	controller *Controller
+	clock      *clocktesting.FakeClock
+	trainer    *trainerfake.Clientset
+	jobSet     *jobsetfake.Clientset
+	events     *record.FakeRecorder
+	caches     map[string]cache.Indexer
+}
+
+var theJob = cache.ObjectName{Namespace: builders.Namespace, Name: "a"}
+
+// newFixture has the job both in its cache and on the API server.
+func newFixture(t *testing.T, job *trainer.TrainJob) *fixture {
+	t.Helper()
+	f := &fixture{
+		t: t, clock: clocktesting.NewFakeClock(builders.At(10)),
+		trainer: trainerfake.NewClientset(job.DeepCopy()), jobSet: jobsetfake.NewSimpleClientset(),
+		events: record.NewFakeRecorder(20),
+	}
+	core := corefake.NewClientset()
+	jobs := trainerinformers.NewSharedInformerFactory(f.trainer, 0).Trainer().V1alpha1().TrainJobs()
+	jobSets := jobsetinformers.NewSharedInformerFactory(f.jobSet, 0).Jobset().V1alpha2().JobSets()
+	snapshots := coreinformers.NewConfigMapInformer(core, metav1.NamespaceAll, 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	var err error
+	f.controller, err = New(Config{
+		TrainJobs: f.trainer.TrainerV1alpha1(), JobSets: f.jobSet.JobsetV1alpha2(), Jobs: core.BatchV1(),
+		TrainJobInformer: jobs, JobSetInformer: jobSets, Snapshots: snapshots,
+		Recorder: f.events, Clock: f.clock, Metrics: metrics.New(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.caches = map[string]cache.Indexer{
+		"trainjobs": jobs.Informer().GetIndexer(), "jobsets": jobSets.Informer().GetIndexer(), "configmaps": snapshots.GetIndexer(),
+	}
+	f.cached("trainjobs", job)
+	return f
+}
+
+func (f *fixture) cached(resource string, objects ...any) {
+	f.t.Helper()
+	for _, object := range objects {
+		if err := f.caches[resource].Add(object); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+}
+
+// live puts a JobSet on the API server alone.
+func (f *fixture) live(js *jobset.JobSet) {
+	f.t.Helper()
+	if err := f.jobSet.Tracker().Add(js); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *fixture) sync() (queue.Result, error) {
+	return f.controller.sync(f.t.Context(), theJob)
+}
+
+// writes are the verbs and resources of everything that was written.
+func (f *fixture) writes() []string {
+	var all []string
+	for _, actions := range [][]clienttesting.Action{f.jobSet.Actions(), f.trainer.Actions()} {
+		for _, a := range actions {
+			if a.GetVerb() != "get" && a.GetVerb() != "list" && a.GetVerb() != "watch" {
+				all = append(all, strings.TrimSuffix(a.GetVerb()+" "+a.GetResource().Resource+"/"+a.GetSubresource(), "/"))
+			}
+		}
+	}
+	return all
+}
+
+func (f *fixture) wantWrites(want ...string) {
+	f.t.Helper()
+	if diff := cmp.Diff(want, f.writes()); diff != "" {
+		f.t.Errorf("writes (-want +got):\n%s", diff)
+	}
+}
+
+// pending is the reason and message of the job's Pending condition on the API server.
+func (f *fixture) pending() (reason, message string) {
+	f.t.Helper()
+	job, err := f.trainer.TrainerV1alpha1().TrainJobs(theJob.Namespace).Get(f.t.Context(), theJob.Name, metav1.GetOptions{})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for _, c := range job.Status.Conditions {
+		if c.Type == string(trainer.TrainJobPending) && c.Status == metav1.ConditionTrue {
+			return c.Reason, c.Message
+		}
+	}
+	f.t.Fatalf("the job is not Pending: %v", job.Status.Conditions)
+	return "", ""
+}
+
+// refuse makes the API server answer writes of JobSets with an error.
+func (f *fixture) refuse(verb string, err error) {
+	f.jobSet.PrependReactor(verb, "jobsets", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, err })
+}
+
+func started(job *trainer.TrainJob) { job.Status.StartTime = &metav1.Time{Time: builders.At(5)} }
+
+func TestSyncLeavesAloneWhatIsNotItsBusiness(t *testing.T) {
+	cases := map[string][]builders.JobOption{
+		"a job of another controller":       {builders.ManagedBy(trainer.ManagedByMultiKueue)},
+		"a job whose deadline has passed":   {builders.Deadline(5)},
+		"a finished job without a JobSet":   {builders.Condition("Complete", "Done", builders.At(1))},
+		"a job without snapshot and JobSet": nil,
+	}
+	for name, opts := range cases {
+		t.Run(name, func(t *testing.T) {
+			job := builders.TrainJob("a", opts...)
+			f := newFixture(t, job)
+			if name != "a job without snapshot and JobSet" {
+				f.cached("configmaps", snapshotOf(t, job))
+			}
+			if result, err := f.sync(); err != nil || result.After != 0 {
+				t.Errorf("got %v, %v, want nothing", result, err)
+			}
+			f.wantWrites()
+		})
+	}
+}
+
+func TestSyncCreatesTheJobSetOnceThoughTheCacheIsBehind(t *testing.T) {
+	job := builders.TrainJob("a")
+	f := newFixture(t, job)
+	f.cached("configmaps", snapshotOf(t, job))
+	if _, err := f.sync(); err != nil {
+		t.Fatal(err)
+	}
+	f.wantWrites("create jobsets", "patch trainjobs/status")
+	if event := <-f.events.Events; event != `Normal JobSetCreated Created JobSet "a"` {
+		t.Errorf("event %q", event)
+	}
+	result, err := f.sync()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.wantWrites("create jobsets", "patch trainjobs/status")
+	if result.After <= 0 || result.After > informer.NoteLifetime {
+		t.Errorf("looks again after %v, want within %v: should the JobSet be gone already, no event says so", result.After, informer.NoteLifetime)
+	}
+}
+
+func TestSyncAsksBeforeItCreatesAgain(t *testing.T) {
+	cases := map[string]struct {
+		now  *trainer.TrainJob // on the API server; nil if it is gone
+		want []string
+	}{
+		"the job is as the cache says": {builders.TrainJob("a", started), []string{"create jobsets", "patch trainjobs/status"}},
+		"the job is gone":              {nil, []string{"patch trainjobs/status"}},
+		"the job is another one now":   {builders.TrainJob("a", builders.UID("newer")), []string{"patch trainjobs/status"}},
+		"the job is being deleted":     {builders.TrainJob("a", started, beingDeleted), []string{"patch trainjobs/status"}},
+		"the job has been suspended":   {builders.TrainJob("a", started, builders.Suspended(true)), []string{"patch trainjobs/status"}},
+		"the job has finished":         {builders.TrainJob("a", started, builders.Condition("Failed", "DeadlineExceeded", builders.At(9))), []string{"patch trainjobs/status"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			job := builders.TrainJob("a", started)
+			f := newFixture(t, job)
+			f.cached("configmaps", snapshotOf(t, job))
+			jobs := trainer.SchemeGroupVersion.WithResource("trainjobs")
+			if err := f.trainer.Tracker().Delete(jobs, theJob.Namespace, theJob.Name); err != nil {
+				t.Fatal(err)
+			}
+			if tc.now != nil {
+				if err := f.trainer.Tracker().Add(tc.now); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, err := f.sync()
+			if err != nil && !apierrors.IsNotFound(err) {
+				t.Fatal(err)
+			}
+			f.wantWrites(tc.want...)
+		})
+	}
+}
+
+func TestSyncExaminesAJobSetThatTheCacheDoesNotShow(t *testing.T) {
+	job := builders.TrainJob("a")
+	cases := map[string]struct {
+		jobSet *jobset.JobSet
+		reason string
+	}{
+		"its own":          {builders.JobSetOf(job, upToDate(job)), trainer.ReasonWaitingForPods},
+		"a stranger's":     {builders.JobSetOf(job, func(js *jobset.JobSet) { js.OwnerReferences = nil }), trainer.ReasonJobSetConflict},
+		"an earlier job's": {builders.JobSetOf(job, ownedBy(builders.TrainJob("a", builders.UID("older")))), trainer.ReasonJobSetConflict},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, job)
+			f.cached("configmaps", snapshotOf(t, job))
+			f.live(tc.jobSet)
+			result, err := f.sync()
+			if err != nil || result.After == 0 || result.After > lookAgain {
+				t.Errorf("got %v, %v, want to look again within %v", result, err, lookAgain)
+			}
+			if reason, _ := f.pending(); reason != tc.reason {
+				t.Errorf("reason %s, want %s", reason, tc.reason)
+			}
+			f.wantWrites("create jobsets", "patch trainjobs/status")
+		})
+	}
+}
+
+func TestSyncTellsWhyAJobSetWasRefusedAndTriesAgain(t *testing.T) {
+	jobSets := schema.GroupResource{Group: "jobset.x-k8s.io", Resource: "jobsets"}
+	cases := map[string]struct {
+		err     error
+		message string
+	}{
+		"forbidden": {apierrors.NewForbidden(jobSets, "a", errors.New("exceeded quota")), "the JobSet cannot be created: "},
+		"invalid":   {apierrors.NewInvalid(schema.GroupKind{Kind: "JobSet"}, "a", nil), `the JobSet built from ConfigMap "a-runtime-snapshot" was refused: `},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			job := builders.TrainJob("a")
+			f := newFixture(t, job)
+			f.cached("configmaps", snapshotOf(t, job))
+			f.refuse("create", tc.err)
+			if _, err := f.sync(); !errors.Is(err, tc.err) {
+				t.Errorf("error %v does not bring it back for another try", err)
+			}
+			reason, message := f.pending()
+			if reason != trainer.ReasonCreationFailed || !strings.HasPrefix(message, tc.message) {
+				t.Errorf("got %s: %s\nwant %s: %s…", reason, message, trainer.ReasonCreationFailed, tc.message)
+			}
+		})
+	}
+}
+
+func TestSyncInATerminatingNamespaceSaysNothing(t *testing.T) {
+	job := builders.TrainJob("a", builders.Condition("Pending", trainer.ReasonWaitingForPods, builders.At(1)))
+	f := newFixture(t, job)
+	f.cached("configmaps", snapshotOf(t, job))
+	refusal := apierrors.NewForbidden(schema.GroupResource{Resource: "jobsets"}, "a", errors.New("namespace is being terminated"))
+	refusal.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	f.refuse("create", refusal)
+	if _, err := f.sync(); !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		t.Errorf("error %v, want that the namespace is going away", err)
+	}
+	if reason, _ := f.pending(); reason == trainer.ReasonCreationFailed {
+		t.Error("a namespace that goes away is no failure of the job")
+	}
+}
+
+func TestSyncResumesOnlyWhatIsStillWanted(t *testing.T) {
+	held := builders.HeldBack(true)
+	job := builders.TrainJob("a")
+	cases := map[string]struct {
+		now   *trainer.TrainJob
+		live  *jobset.JobSet
+		again time.Duration
+		patch bool
+	}{
+		"both are as the caches say":          {job, builders.JobSetOf(job, held, upToDate(job)), 0, true},
+		"the job has been suspended":          {builders.TrainJob("a", builders.Suspended(true)), builders.JobSetOf(job, held, upToDate(job)), lookAgain, false},
+		"the job has other patches":           {job, builders.JobSetOf(job, held), lookAgain, false},
+		"the JobSet runs already":             {job, builders.JobSetOf(job, builders.HeldBack(false), upToDate(job)), lookAgain, false},
+		"the JobSet is another one of a name": {job, builders.JobSetOf(job, held, upToDate(job), func(js *jobset.JobSet) { js.UID = "newer" }), lookAgain, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, job)
+			f.cached("jobsets", builders.JobSetOf(job, held, upToDate(job)))
+			f.live(tc.live)
+			if err := f.trainer.Tracker().Update(trainer.SchemeGroupVersion.WithResource("trainjobs"), tc.now, theJob.Namespace); err != nil {
+				t.Fatal(err)
+			}
+			result, err := f.sync()
+			if err != nil || (tc.again > 0 && result.After != tc.again) {
+				t.Errorf("got %v, %v, want to look again after %v", result, err, tc.again)
+			}
+			if got := strings.Contains(strings.Join(f.writes(), ","), "patch jobsets"); got != tc.patch {
+				t.Errorf("the JobSet was resumed: %t, want %t", got, tc.patch)
+			}
+		})
+	}
+}
+
+func TestSyncDeletesTheJobSetOfAnOverdueJobOnly(t *testing.T) {
+	job := builders.TrainJob("a", builders.Condition("Failed", trainer.ReasonDeadlineExceeded, builders.At(9)))
+	other := builders.TrainJob("a", builders.Condition("Failed", "FailedJobs", builders.At(9)))
+	cases := map[string]struct {
+		job    *trainer.TrainJob
+		jobSet *jobset.JobSet
+		want   []string
+	}{
+		"its own goes":                    {job, builders.JobSetOf(job), []string{"delete jobsets"}},
+		"one that goes already is let go": {job, builders.JobSetOf(job, deleted), nil},
+		"a stranger's stays":              {job, builders.JobSetOf(job, func(js *jobset.JobSet) { js.OwnerReferences = nil }), nil},
+		"that of another failure stays":   {other, builders.JobSetOf(other), nil},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, tc.job)
+			f.cached("jobsets", tc.jobSet)
+			f.live(tc.jobSet)
+			if _, err := f.sync(); err != nil {
+				t.Fatal(err)
+			}
+			f.wantWrites(tc.want...)
+		})
+	}
+}
+
+func TestSyncOfARefusedDeletionIsAnError(t *testing.T) {
+	job := builders.TrainJob("a", builders.Condition("Failed", trainer.ReasonDeadlineExceeded, builders.At(9)))
+	f := newFixture(t, job)
+	f.cached("jobsets", builders.JobSetOf(job, builders.Jobs(builders.Ready("node"))))
+	f.refuse("delete", apierrors.NewForbidden(schema.GroupResource{Resource: "jobsets"}, "a", nil))
+	if _, err := f.sync(); !apierrors.IsForbidden(err) {
+		t.Errorf("error %v, want the refusal, so that it is tried again", err)
+	}
+	f.wantWrites("delete jobsets", "patch trainjobs/status") // the counters are mirrored all the same
+}
+
+func TestSoonestIsTheEarlierWish(t *testing.T) {
+	for _, tc := range []struct{ a, b, want time.Duration }{
+		{0, 0, 0}, {0, 2, 2}, {2, 0, 2}, {1, 2, 1}, {2, 1, 1},
+	} {
+		if got := soonest(queue.Result{After: tc.a}, queue.Result{After: tc.b}); got.After != tc.want {
+			t.Errorf("soonest of %d and %d is %d, want %d", tc.a, tc.b, got.After, tc.want)
+		}
+	}
+}

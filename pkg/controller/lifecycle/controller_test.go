@@ -1,0 +1,310 @@
+package lifecycle
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	clocktesting "k8s.io/utils/clock/testing"
+	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+	jobsetlisters "sigs.k8s.io/jobset/client-go/listers/jobset/v1alpha2"
+
+	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
+	trainerfake "github.com/trainjob/controller/generated/clientset/versioned/fake"
+	trainerinformers "github.com/trainjob/controller/generated/informers/externalversions"
+	"github.com/trainjob/controller/pkg/lifetime"
+	"github.com/trainjob/controller/pkg/metrics"
+	"github.com/trainjob/controller/test/builders"
+)
+
+// fixture is a controller between caches that hold what a test puts in, and an API
+// server that may know better. It is 60 seconds after the epoch.
+type fixture struct {
+	t          *testing.T
+	controller *Controller
+	client     *trainerfake.Clientset
+	events     *record.FakeRecorder
+	jobSets    cache.Indexer
+}
+
+var theJob = cache.ObjectName{Namespace: builders.Namespace, Name: "a"}
+
+// newFixture has `cached` in its cache, and `live`, if there is one, on the API server.
+func newFixture(t *testing.T, cached, live *trainer.TrainJob) *fixture {
+	t.Helper()
+	f := &fixture{
+		t: t, client: trainerfake.NewClientset(), events: record.NewFakeRecorder(10),
+		jobSets: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}),
+	}
+	if live != nil {
+		if err := f.client.Tracker().Add(live.DeepCopy()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	jobs := trainerinformers.NewSharedInformerFactory(f.client, 0).Trainer().V1alpha1().TrainJobs()
+	var err error
+	f.controller, err = New(Config{
+		Client: f.client.TrainerV1alpha1(), Jobs: jobs, JobSets: jobsetlisters.NewJobSetLister(f.jobSets),
+		Recorder: f.events, Clock: clocktesting.NewFakeClock(builders.At(60)), Metrics: metrics.New(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cached != nil {
+		if err := jobs.Informer().GetIndexer().Add(cached); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return f
+}
+
+// writes are the verbs of everything that was written.
+func (f *fixture) writes() []string {
+	var verbs []string
+	for _, a := range f.client.Actions() {
+		if a.GetVerb() != "get" {
+			verbs = append(verbs, strings.TrimSuffix(a.GetVerb()+" "+a.GetSubresource(), " "))
+		}
+	}
+	return verbs
+}
+
+func (f *fixture) wantWrites(want ...string) {
+	f.t.Helper()
+	if diff := cmp.Diff(want, f.writes()); diff != "" {
+		f.t.Errorf("writes (-want +got):\n%s", diff)
+	}
+}
+
+func beingDeleted(job *trainer.TrainJob) { job.DeletionTimestamp = &metav1.Time{Time: builders.At(50)} }
+
+// recorded sets the limits found at the first sync; nil means there were none.
+func recorded(ttl *int32, deadline *int64) builders.JobOption {
+	return func(job *trainer.TrainJob) {
+		job.Status.Lifecycle = &trainer.LifecycleLimits{TTLSecondsAfterFinished: ttl, ActiveDeadlineSeconds: deadline}
+	}
+}
+
+func complete(at int) builders.JobOption {
+	return builders.Condition(string(trainer.TrainJobComplete), "AllJobsCompleted", builders.At(at))
+}
+
+func TestDeadlineWaitsOrDoesNothing(t *testing.T) {
+	thirty := int64(30)
+	cases := map[string]struct {
+		cached, live *trainer.TrainJob
+		wait         time.Duration
+	}{
+		"a job that is gone":                     {nil, nil, 0},
+		"a job without a deadline":               {builders.TrainJob("a"), nil, 0},
+		"a job that has finished":                {builders.TrainJob("a", builders.Deadline(1), complete(50)), nil, 0},
+		"a job of another controller":            {builders.TrainJob("a", builders.Deadline(1), builders.ManagedBy(trainer.ManagedByMultiKueue)), nil, 0},
+		"a deadline in ten seconds":              {builders.TrainJob("a", builders.Deadline(70)), nil, 10 * time.Second},
+		"a deadline beyond the end of time":      {builders.TrainJob("a", builders.Deadline(math.MaxInt64)), nil, lifetime.MaxWait},
+		"one that only the cache says is over":   {builders.TrainJob("a", builders.Deadline(30)), builders.TrainJob("a", builders.Deadline(90)), 30 * time.Second},
+		"one that the first sync found longer":   {builders.TrainJob("a", builders.Deadline(30), recorded(nil, new(int64(65)))), nil, 5 * time.Second},
+		"one that was dropped and had not come":  {builders.TrainJob("a", recorded(nil, new(int64(65)))), nil, 5 * time.Second},
+		"one that was put in afterwards":         {builders.TrainJob("a", builders.Deadline(thirty), recorded(nil, nil)), nil, 0},
+		"a job that has finished meanwhile":      {builders.TrainJob("a", builders.Deadline(30)), builders.TrainJob("a", builders.Deadline(30), complete(50)), 0},
+		"a job that is another one of its name":  {builders.TrainJob("a", builders.Deadline(30)), builders.TrainJob("a", builders.Deadline(30), builders.UID("newer")), 0},
+		"a job that went before the cache knew":  {builders.TrainJob("a", builders.Deadline(30)), nil, 0},
+		"a job that was made a moment from now":  {builders.TrainJob("a", builders.Deadline(30), func(job *trainer.TrainJob) { job.CreationTimestamp.Time = builders.At(65) }), nil, 35 * time.Second},
+		"a job that was made very far from now":  {builders.TrainJob("a", builders.Deadline(30), func(job *trainer.TrainJob) { job.CreationTimestamp.Time = builders.Epoch.AddDate(5000, 0, 0) }), nil, lifetime.MaxWait},
+		"a limit recorded as none though it was": {builders.TrainJob("a", builders.Deadline(1), recorded(new(int32(1)), nil)), nil, 0},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, tc.cached, tc.live)
+			result, err := f.controller.syncDeadline(t.Context(), theJob)
+			if err != nil || result.After != tc.wait {
+				t.Errorf("got %v, %v, want to wait %v", result, err, tc.wait)
+			}
+			f.wantWrites()
+		})
+	}
+}
+
+func TestDeadlineEndsTheJob(t *testing.T) {
+	ended := builders.Ended(jobset.JobSetCompleted, "AllJobsCompleted", "done")
+	job := builders.TrainJob("a", builders.Deadline(60))
+	cases := map[string]struct {
+		job    *trainer.TrainJob
+		jobSet *jobset.JobSet
+		state  trainer.TrainJobState
+		reason string
+	}{
+		"without a JobSet":               {job, nil, trainer.TrainJobFailed, trainer.ReasonDeadlineExceeded},
+		"with a JobSet that runs":        {job, builders.JobSetOf(job, builders.Jobs(builders.Ready("node"))), trainer.TrainJobFailed, trainer.ReasonDeadlineExceeded},
+		"while it is suspended":          {builders.TrainJob("a", builders.Deadline(1), builders.Suspended(true)), nil, trainer.TrainJobFailed, trainer.ReasonDeadlineExceeded},
+		"while it is being deleted":      {builders.TrainJob("a", builders.Deadline(1), beingDeleted), nil, trainer.TrainJobFailed, trainer.ReasonDeadlineExceeded},
+		"by the limit of the first sync": {builders.TrainJob("a", recorded(nil, new(int64(60)))), nil, trainer.TrainJobFailed, trainer.ReasonDeadlineExceeded},
+		"by the completion, if there is": {job, builders.JobSetOf(job, ended), trainer.TrainJobComplete, "AllJobsCompleted"},
+		"not by another job's completion": {
+			job, builders.JobSetOf(builders.TrainJob("a", builders.UID("older")), ended), trainer.TrainJobFailed, trainer.ReasonDeadlineExceeded,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, tc.job, tc.job)
+			if tc.jobSet != nil {
+				if err := f.jobSets.Add(tc.jobSet); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if result, err := f.controller.syncDeadline(t.Context(), theJob); err != nil || result.After != 0 {
+				t.Fatalf("got %v, %v", result, err)
+			}
+			f.wantWrites("patch status")
+			got, err := f.client.TrainerV1alpha1().TrainJobs(theJob.Namespace).Get(t.Context(), theJob.Name, metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var reason string
+			for _, c := range got.Status.Conditions {
+				if c.Type == string(got.Status.State) {
+					reason = c.Reason
+				}
+			}
+			if got.Status.State != tc.state || reason != tc.reason {
+				t.Errorf("got %s for %s, want %s for %s", got.Status.State, reason, tc.state, tc.reason)
+			}
+			if got.Status.CompletionTime == nil || !got.Status.CompletionTime.Time.Equal(builders.At(60)) {
+				t.Errorf("completionTime %v, want %v", got.Status.CompletionTime, builders.At(60))
+			}
+		})
+	}
+}
+
+func TestDeadlineThatCannotBeWrittenIsTriedAgain(t *testing.T) {
+	job := builders.TrainJob("a", builders.Deadline(1))
+	f := newFixture(t, job, job)
+	refusal := apierrors.NewForbidden(trainer.Resource("trainjobs"), "a", errors.New("no"))
+	f.client.PrependReactor("patch", "trainjobs", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, refusal })
+	for range 2 {
+		if _, err := f.controller.syncDeadline(t.Context(), theJob); !errors.Is(err, refusal) {
+			t.Errorf("error %v, want the refusal", err)
+		}
+	}
+	f.wantWrites("patch status", "patch status")
+}
+
+func TestTTLWaitsOrDoesNothing(t *testing.T) {
+	ttl := builders.TTL
+	cases := map[string]struct {
+		cached, live *trainer.TrainJob
+		wait         time.Duration
+	}{
+		"a job that is gone":                    {nil, nil, 0},
+		"a job that has not finished":           {builders.TrainJob("a", ttl(0)), nil, 0},
+		"a finished job without a TTL":          {builders.TrainJob("a", complete(1)), nil, 0},
+		"a job of another controller":           {builders.TrainJob("a", ttl(0), complete(1), builders.ManagedBy(trainer.ManagedByMultiKueue)), nil, 0},
+		"a job that is being deleted":           {builders.TrainJob("a", ttl(0), complete(1), beingDeleted), nil, 0},
+		"ten seconds are left":                  {builders.TrainJob("a", ttl(30), complete(40)), nil, 10 * time.Second},
+		"years are left":                        {builders.TrainJob("a", ttl(math.MaxInt32), complete(40)), nil, lifetime.MaxWait},
+		"it finished a moment from now":         {builders.TrainJob("a", ttl(0), complete(65)), nil, 5 * time.Second},
+		"it finished later than the cache says": {builders.TrainJob("a", ttl(10), complete(40)), builders.TrainJob("a", ttl(10), complete(55)), 5 * time.Second},
+		"it is being deleted by somebody":       {builders.TrainJob("a", ttl(0), complete(1)), builders.TrainJob("a", ttl(0), complete(1), beingDeleted), 0},
+		"it is another one of its name":         {builders.TrainJob("a", ttl(0), complete(1)), builders.TrainJob("a", builders.UID("newer")), 0},
+		"it went before the cache knew":         {builders.TrainJob("a", ttl(0), complete(1)), nil, 0},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, tc.cached, tc.live)
+			result, err := f.controller.syncTTL(t.Context(), theJob)
+			if err != nil || result.After != tc.wait {
+				t.Errorf("got %v, %v, want to wait %v", result, err, tc.wait)
+			}
+			f.wantWrites()
+		})
+	}
+}
+
+func TestTTLDeletesExactlyWhatTheVerdictWasMadeOn(t *testing.T) {
+	version := func(job *trainer.TrainJob) { job.ResourceVersion = "17" }
+	for name, job := range map[string]*trainer.TrainJob{
+		"by the spec":                    builders.TrainJob("a", builders.TTL(20), complete(40), version),
+		"by the limit of the first sync": builders.TrainJob("a", recorded(new(int32(20)), nil), complete(40), version),
+		"at once with a TTL of zero":     builders.TrainJob("a", builders.TTL(0), complete(60), version),
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, job, job)
+			if result, err := f.controller.syncTTL(t.Context(), theJob); err != nil || result.After != 0 {
+				t.Fatalf("got %v, %v", result, err)
+			}
+			f.wantWrites("delete")
+			actions := f.client.Actions()
+			got := actions[len(actions)-1].(clienttesting.DeleteAction).GetDeleteOptions()
+			background := metav1.DeletePropagationBackground
+			want := metav1.DeleteOptions{
+				Preconditions:     &metav1.Preconditions{UID: new(types.UID("a-uid")), ResourceVersion: new("17")},
+				PropagationPolicy: &background,
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("delete options (-want +got):\n%s", diff)
+			}
+			if event := <-f.events.Events; !strings.HasPrefix(event, "Normal TTLExpired ") {
+				t.Errorf("event %q", event)
+			}
+		})
+	}
+}
+
+func TestTTLThatCannotBeEnforcedIsTriedAgainUnlessTheJobIsGone(t *testing.T) {
+	jobs := trainer.Resource("trainjobs")
+	cases := map[string]struct {
+		answer error
+		fails  bool
+	}{
+		"refused":        {apierrors.NewForbidden(jobs, "a", errors.New("no")), true},
+		"changed":        {apierrors.NewConflict(jobs, "a", errors.New("it has changed")), true},
+		"gone meanwhile": {apierrors.NewNotFound(jobs, "a"), false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			job := builders.TrainJob("a", builders.TTL(0), complete(1))
+			f := newFixture(t, job, job)
+			f.client.PrependReactor("delete", "trainjobs", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, tc.answer })
+			if _, err := f.controller.syncTTL(t.Context(), theJob); errors.Is(err, tc.answer) != tc.fails {
+				t.Errorf("error %v, want one: %t", err, tc.fails)
+			}
+			if len(f.events.Events) > 0 {
+				t.Errorf("event %q speaks of a deletion that did not happen", <-f.events.Events)
+			}
+		})
+	}
+}
+
+func TestEachJobWaitsInTheQueueThatHasToDoWithIt(t *testing.T) {
+	cases := map[string]struct {
+		object          any
+		deadlines, ttls int
+	}{
+		"unfinished with a deadline":    {builders.TrainJob("a", builders.Deadline(1), builders.TTL(1)), 1, 0},
+		"unfinished without a deadline": {builders.TrainJob("a", builders.TTL(1)), 0, 0},
+		"finished with a TTL":           {builders.TrainJob("a", builders.Deadline(1), builders.TTL(1), complete(1)), 0, 1},
+		"finished without a TTL":        {builders.TrainJob("a", builders.Deadline(1), complete(1)), 0, 0},
+		"a deadline that was dropped":   {builders.TrainJob("a", recorded(nil, new(int64(1)))), 1, 0},
+		"a TTL that was dropped":        {builders.TrainJob("a", recorded(new(int32(1)), nil), complete(1)), 0, 1},
+		"a deletion nobody saw":         {cache.DeletedFinalStateUnknown{Key: "default/a"}, 0, 0},
+		"something else":                {"a string", 0, 0},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, nil, nil)
+			f.controller.enqueue(tc.object)
+			if d, l := f.controller.deadlines.Len(), f.controller.ttls.Len(); d != tc.deadlines || l != tc.ttls {
+				t.Errorf("%d wait for deadlines and %d for TTLs, want %d and %d", d, l, tc.deadlines, tc.ttls)
+			}
+		})
+	}
+}

@@ -1,0 +1,233 @@
+package operations
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+
+	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
+	trainerfake "github.com/trainjob/controller/generated/clientset/versioned/fake"
+	"github.com/trainjob/controller/pkg/trainjob"
+	"github.com/trainjob/controller/test/builders"
+)
+
+// in is a status whose one True condition is the given one.
+func in(state trainer.TrainJobState, reason, message string) *trainer.TrainJobStatus {
+	return &trainer.TrainJobStatus{State: state, Conditions: []metav1.Condition{
+		{Type: string(state), Status: metav1.ConditionTrue, Reason: reason, Message: message, LastTransitionTime: metav1.NewTime(builders.Epoch)},
+	}}
+}
+
+func TestEventsTellWhatAChangeOfStatusMeans(t *testing.T) {
+	var (
+		fresh     = &trainer.TrainJobStatus{}
+		waiting   = in(trainer.TrainJobPending, trainer.ReasonWaitingForPods, "pods")
+		noRuntime = in(trainer.TrainJobPending, trainer.ReasonWaitingForRuntime, "no runtime")
+		refused   = in(trainer.TrainJobPending, trainer.ReasonCreationFailed, "no")
+		external  = in(trainer.TrainJobPending, trainer.ReasonExternalRuntime, "theirs")
+		suspended = in(trainer.TrainJobSuspended, trainer.ReasonSuspended, "held")
+		running   = in(trainer.TrainJobRunning, trainer.ReasonPodsReady, "ready")
+		complete  = in(trainer.TrainJobComplete, "AllJobsCompleted", "done")
+		failed    = in(trainer.TrainJobFailed, "FailedJobs", "broken")
+		overdue   = in(trainer.TrainJobFailed, trainer.ReasonDeadlineExceeded, "late")
+		foreign   = in(trainer.TrainJobFailed, trainer.ReasonTrainingRuntimeNotSupported, "what?")
+	)
+	cases := map[string]struct {
+		before, after *trainer.TrainJobStatus
+		want          []string
+	}{
+		"nothing is known yet":                    {fresh, fresh, nil},
+		"a job begins to wait for pods":           {fresh, waiting, nil},
+		"a job is somebody else's to build":       {fresh, external, nil},
+		"a job is blocked from the start":         {fresh, noRuntime, []string{"Warning WaitingForRuntime no runtime"}},
+		"another thing blocks it":                 {noRuntime, refused, []string{"Warning CreationFailed no"}},
+		"the same blocks it still":                {refused, refused, nil},
+		"the same blocks it in other words":       {refused, in(trainer.TrainJobPending, trainer.ReasonCreationFailed, "no!"), []string{"Warning CreationFailed no!"}},
+		"it is blocked no longer":                 {noRuntime, waiting, nil},
+		"the pods waited for are others":          {waiting, in(trainer.TrainJobPending, trainer.ReasonWaitingForPods, "more pods"), nil},
+		"it runs":                                 {waiting, running, nil},
+		"it is suspended":                         {running, suspended, []string{"Normal Suspended The job is suspended"}},
+		"it is suspended from the start":          {fresh, suspended, []string{"Normal Suspended The job is suspended"}},
+		"it stays suspended":                      {suspended, suspended, nil},
+		"it is resumed":                           {suspended, waiting, []string{"Normal Resumed The job was resumed"}},
+		"it is resumed into a block":              {suspended, refused, []string{"Normal Resumed The job was resumed", "Warning CreationFailed no"}},
+		"it completes":                            {running, complete, []string{"Normal Completed done"}},
+		"it fails":                                {running, failed, []string{"Warning Failed broken"}},
+		"it is late":                              {running, overdue, []string{"Warning DeadlineExceeded late"}},
+		"it is late while suspended":              {suspended, overdue, []string{"Warning DeadlineExceeded late"}},
+		"it asks for an unknown runtime":          {fresh, foreign, []string{"Warning TrainingRuntimeNotSupported what?"}},
+		"counters of a finished job move":         {complete, complete, nil},
+		"the state names no condition that exist": {fresh, &trainer.TrainJobStatus{State: trainer.TrainJobRunning}, nil},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, e := range statusEvents(tc.before, tc.after) {
+				got = append(got, e.Type+" "+e.Reason+" "+e.Message)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("events (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestPacer(t *testing.T) {
+	job := func(version string) *trainer.TrainJob {
+		return builders.TrainJob("a", func(job *trainer.TrainJob) { job.ResourceVersion = version })
+	}
+	cases := map[string]struct {
+		job    *trainer.TrainJob
+		change trainjob.Change
+		after  time.Duration // since the job's last write, onto version 1
+		want   time.Duration
+	}{
+		"news goes at once":                        {job("2"), trainjob.Substantial, 0, 0},
+		"details wait out their second":            {job("2"), trainjob.Details, 300 * time.Millisecond, 700 * time.Millisecond},
+		"details go after a second":                {job("2"), trainjob.Details, time.Second, 0},
+		"other words for a refusal wait":           {job("2"), trainjob.Rewording, 10 * time.Second, 20 * time.Second},
+		"other words for a refusal go in the end":  {job("2"), trainjob.Rewording, 30 * time.Second, 0},
+		"a clock that was set back blocks nothing": {job("2"), trainjob.Details, -time.Hour, 0},
+		"what our own write has replaced waits":    {job("1"), trainjob.Substantial, time.Minute, catchUp},
+		"another job of the namespace is its own":  {builders.TrainJob("b"), trainjob.Details, 0, 0},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var p pacer
+			if wait := p.wait(job("1"), trainjob.Details, builders.Epoch); wait != 0 {
+				t.Errorf("the first write waits %v", wait)
+			}
+			p.wrote(job("1"), builders.Epoch)
+			if got := p.wait(tc.job, tc.change, builders.Epoch.Add(tc.after)); got != tc.want {
+				t.Errorf("waits %v, want %v", got, tc.want)
+			}
+			p.forget(cache.MetaObjectToName(tc.job))
+			if got := p.wait(tc.job, tc.change, builders.Epoch.Add(tc.after)); got != 0 {
+				t.Errorf("waits %v for a job that was forgotten", got)
+			}
+		})
+	}
+}
+
+// writer is a StatusWriter for a job that the API server has.
+func writer(job *trainer.TrainJob) (*StatusWriter, *trainerfake.Clientset, *record.FakeRecorder) {
+	client, events := trainerfake.NewClientset(job.DeepCopy()), record.NewFakeRecorder(10)
+	return NewStatusWriter(client.TrainerV1alpha1(), events), client, events
+}
+
+func TestStatusWriterWritesNothingWhenNothingDiffers(t *testing.T) {
+	job := builders.TrainJob("a", builders.Condition("Running", "PodsReady", builders.At(1)))
+	w, client, _ := writer(job)
+	if wait, err := w.Write(t.Context(), job, job.Status.DeepCopy(), builders.At(2)); err != nil || wait != 0 {
+		t.Errorf("got %v, %v", wait, err)
+	}
+	if len(client.Actions()) > 0 {
+		t.Errorf("requests %v, want none", client.Actions())
+	}
+}
+
+func TestStatusWriterSendsTheDifferenceForTheVersionItWasComputedFrom(t *testing.T) {
+	job := builders.TrainJob("a", func(job *trainer.TrainJob) { job.ResourceVersion = "7" })
+	w, client, events := writer(job)
+	next := in(trainer.TrainJobFailed, "FailedJobs", "broken")
+	if wait, err := w.Write(t.Context(), job, next, builders.At(2)); err != nil || wait != 0 {
+		t.Fatalf("got %v, %v", wait, err)
+	}
+	if len(client.Actions()) != 1 {
+		t.Fatalf("requests %v, want one", client.Actions())
+	}
+	patch := client.Actions()[0].(clienttesting.PatchAction)
+	if patch.GetSubresource() != "status" {
+		t.Errorf("the patch is of subresource %q", patch.GetSubresource())
+	}
+	var sent struct {
+		Metadata map[string]any
+		Status   map[string]any
+	}
+	if err := json.Unmarshal(patch.GetPatch(), &sent); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]any{"uid": "a-uid", "resourceVersion": "7"}, sent.Metadata); diff != "" {
+		t.Errorf("preconditions (-want +got):\n%s", diff)
+	}
+	if len(sent.Status) != 2 || sent.Status["state"] != "Failed" {
+		t.Errorf("sent %v, want state and conditions alone", sent.Status)
+	}
+	if event := <-events.Events; event != "Warning Failed broken" {
+		t.Errorf("event %q", event)
+	}
+}
+
+func TestStatusWriterTellsNothingOfAWriteThatFailed(t *testing.T) {
+	job := builders.TrainJob("a")
+	w, client, events := writer(job)
+	conflict := apierrors.NewConflict(trainer.Resource("trainjobs"), "a", errors.New("it has changed"))
+	client.PrependReactor("patch", "trainjobs", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, conflict })
+	next := in(trainer.TrainJobComplete, "AllJobsCompleted", "done")
+	for range 2 { // a failed write does not make the next one wait
+		if wait, err := w.Write(t.Context(), job, next, builders.At(2)); !apierrors.IsConflict(err) || wait != 0 {
+			t.Errorf("got %v, %v, want the conflict", wait, err)
+		}
+	}
+	if len(events.Events) > 0 {
+		t.Errorf("event %q", <-events.Events)
+	}
+}
+
+func TestStatusWriterHoldsDetailsBack(t *testing.T) {
+	job := builders.TrainJob("a", builders.Condition("Running", "PodsReady", builders.At(1)), func(job *trainer.TrainJob) { job.ResourceVersion = "1" })
+	w, client, _ := writer(job)
+	counted := func(active int32) *trainer.TrainJobStatus {
+		next := job.Status.DeepCopy()
+		next.JobsStatus = []trainer.JobStatus{{Name: "node", Ready: 1, Active: active}}
+		return next
+	}
+	if wait, err := w.Write(t.Context(), job, counted(1), builders.At(2)); err != nil || wait != 0 {
+		t.Fatalf("got %v, %v", wait, err)
+	}
+	stale := job.DeepCopy()
+	if wait, err := w.Write(t.Context(), stale, counted(2), builders.At(9)); err != nil || wait != catchUp {
+		t.Errorf("got %v, %v, want to wait for the cache", wait, err)
+	}
+	job.ResourceVersion, job.Status = "2", *counted(1)
+	if wait, err := w.Write(t.Context(), job, counted(2), builders.At(2)); err != nil || wait != time.Second {
+		t.Errorf("got %v, %v, want to wait a second", wait, err)
+	}
+	w.Forget(cache.MetaObjectToName(job))
+	if wait, err := w.Write(t.Context(), job, counted(2), builders.At(2)); err != nil || wait != 0 {
+		t.Errorf("got %v, %v after the job was forgotten", wait, err)
+	}
+	if n := len(client.Actions()); n != 2 {
+		t.Errorf("%d requests, want 2", n)
+	}
+}
+
+func TestEmitCutsWhatAnEventCannotHold(t *testing.T) {
+	for name, message := range map[string]string{
+		"short": "short", "just fits": strings.Repeat("x", maxEventMessage),
+		"too long": strings.Repeat("x", maxEventMessage+1), "too long in the middle of a character": strings.Repeat("é", maxEventMessage),
+	} {
+		t.Run(name, func(t *testing.T) {
+			events := record.NewFakeRecorder(1)
+			Emit(events, builders.TrainJob("a"), "Normal", "Some", message)
+			got := strings.TrimPrefix(<-events.Events, "Normal Some ")
+			if len(got) > maxEventMessage || !utf8.ValidString(got) {
+				t.Errorf("%d bytes, valid: %t", len(got), utf8.ValidString(got))
+			}
+			if len(message) <= maxEventMessage && got != message {
+				t.Error("a message that fits was changed")
+			}
+		})
+	}
+}
