@@ -22,6 +22,14 @@ func upToDate(job *trainer.TrainJob) builders.JobSetOption {
 	}
 }
 
+// hasStopped says that the JobSet has suspended its Jobs, as it was told.
+func hasStopped(js *jobset.JobSet) {
+	js.Spec.Suspend = new(true)
+	js.Status.Conditions = append(js.Status.Conditions, metav1.Condition{
+		Type: string(jobset.JobSetSuspended), Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(builders.Epoch),
+	})
+}
+
 func noted(jobs string) builders.JobSetOption {
 	return func(js *jobset.JobSet) { metav1.SetMetaDataAnnotation(&js.ObjectMeta, annotationRemake, jobs) }
 }
@@ -75,7 +83,7 @@ func TestDecideWithoutAJobSet(t *testing.T) {
 func TestDecideWithTheJobsOwnJobSet(t *testing.T) {
 	suspended := []builders.JobOption{builders.Suspended(true)}
 	ended := builders.Ended(jobset.JobSetCompleted, "AllJobsCompleted", "done")
-	held := builders.HeldBack(true)
+	held, stopping := hasStopped, builders.HeldBack(true)
 	cases := map[string]struct {
 		job    []builders.JobOption
 		jobSet []builders.JobSetOption
@@ -85,6 +93,7 @@ func TestDecideWithTheJobsOwnJobSet(t *testing.T) {
 		"a running one is never changed":                          {nil, nil, true, keep},
 		"a running one is suspended with its job":                 {suspended, []builders.JobSetOption{builders.HeldBack(false)}, false, suspend},
 		"a suspended one goes on with its job":                    {nil, []builders.JobSetOption{held}, false, resume},
+		"one whose Jobs are not suspended yet does not go on":     {nil, []builders.JobSetOption{stopping}, false, keep},
 		"a suspended one stays so with its job":                   {suspended, []builders.JobSetOption{held}, false, keep},
 		"new patches come before going on":                        {nil, []builders.JobSetOption{held}, true, refresh},
 		"new patches are taken while the job is suspended":        {suspended, []builders.JobSetOption{held}, true, refresh},
