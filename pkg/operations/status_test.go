@@ -186,6 +186,18 @@ func TestStatusWriterTellsNothingOfAWriteThatFailed(t *testing.T) {
 	}
 }
 
+func TestStatusWriterHasNothingToSayOfAJobThatIsGone(t *testing.T) {
+	job := builders.TrainJob("a")
+	events := record.NewFakeRecorder(1)
+	w := NewStatusWriter(trainerfake.NewClientset().TrainerV1alpha1(), events)
+	if wait, err := w.Write(t.Context(), job, in(trainer.TrainJobComplete, "AllJobsCompleted", "done"), builders.At(2)); err != nil || wait != 0 {
+		t.Errorf("got %v, %v, want nothing", wait, err)
+	}
+	if len(events.Events) > 0 {
+		t.Errorf("event %q", <-events.Events)
+	}
+}
+
 func TestStatusWriterHoldsDetailsBack(t *testing.T) {
 	job := builders.TrainJob("a", builders.Condition("Running", "PodsReady", builders.At(1)), func(job *trainer.TrainJob) { job.ResourceVersion = "1" })
 	w, client, _ := writer(job)

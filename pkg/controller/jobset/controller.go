@@ -53,6 +53,7 @@ type Controller struct {
 
 	// created bridges the moment between our CREATE and the cache showing it.
 	created *informer.Notes[*jobset.JobSet]
+	warned  warnings
 	queue   *queue.Queue
 }
 

@@ -32,6 +32,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (queue.Resu
 	job, err := c.jobs.TrainJobs(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
 		c.status.Forget(key)
+		c.warned.forget(key)
 		return queue.Result{}, nil
 	}
 	if err != nil || !trainjob.ManagedByUs(job) {
@@ -50,6 +51,9 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (queue.Resu
 	}
 	if seen.own(job) == nil && seen.snapshot == nil {
 		return queue.Result{}, nil // the snapshot controller has the word
+	}
+	if seen.own(job) != nil && seen.snapshot != nil {
+		c.warnOfEdit(key, job, seen.snapshot)
 	}
 	done := c.apply(ctx, key, job, seen)
 	result, err := c.report(ctx, job, done.observed, now)

@@ -28,6 +28,7 @@ import (
 	"github.com/trainjob/controller/pkg/informer"
 	"github.com/trainjob/controller/pkg/metrics"
 	"github.com/trainjob/controller/pkg/queue"
+	"github.com/trainjob/controller/pkg/runtimesnapshot"
 	"github.com/trainjob/controller/test/builders"
 	"github.com/trainjob/controller/test/fakes"
 )
@@ -353,6 +354,39 @@ func TestSyncOfARefusedDeletionIsAnError(t *testing.T) {
 		t.Errorf("error %v, want the refusal, so that it is tried again", err)
 	}
 	f.wantWrites("delete jobsets", "patch trainjobs/status") // the counters are mirrored all the same
+}
+
+func TestSyncOfAJobSetThatIsGoneAlreadyWaitsForTheNews(t *testing.T) {
+	job := builders.TrainJob("a", builders.Suspended(true))
+	f := newFixture(t, job)
+	f.cached("jobsets", builders.JobSetOf(job, builders.HeldBack(false)))
+	if _, err := f.sync(); err != nil {
+		t.Errorf("error %v about a JobSet whose deletion is no failure", err)
+	}
+}
+
+func TestSyncWarnsOfAnEditedSnapshotOnce(t *testing.T) {
+	job := builders.TrainJob("a")
+	cm := snapshotOf(t, job)
+	job.Status.RuntimeSnapshot = runtimesnapshot.Reference(cm)
+	f := newFixture(t, job)
+	f.cached("jobsets", builders.JobSetOf(job, upToDate(job)))
+	for _, version := range []string{"1", "2"} {
+		cm = cm.DeepCopy()
+		cm.ResourceVersion, cm.Data[runtimesnapshot.DataKey] = version, "edited"
+		f.cached("configmaps", cm)
+		for range 3 {
+			if _, err := f.sync(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := len(f.events.Events); n != 1 {
+			t.Fatalf("%d events about version %s, want one", n, version)
+		}
+		if event := <-f.events.Events; !strings.HasPrefix(event, "Warning SnapshotInvalid ") {
+			t.Errorf("event %q", event)
+		}
+	}
 }
 
 func TestSoonestIsTheEarlierWish(t *testing.T) {

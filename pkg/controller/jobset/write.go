@@ -54,10 +54,9 @@ func (w jobSetWriter) resume(ctx context.Context, js *jobset.JobSet) (*jobset.Jo
 	return w.patch(ctx, js, `{"metadata":{"uid":%q,"resourceVersion":%q},"spec":{"suspend":false}}`, js.UID, js.ResourceVersion)
 }
 
-// remade takes the note off that child Jobs have to be made anew.
+// remade takes the note off that child Jobs have to be made anew. Nobody else writes it.
 func (w jobSetWriter) remade(ctx context.Context, js *jobset.JobSet) (*jobset.JobSet, error) {
-	return w.patch(ctx, js, `{"metadata":{"uid":%q,"resourceVersion":%q,"annotations":{%q:null}}}`,
-		js.UID, js.ResourceVersion, annotationRemake)
+	return w.patch(ctx, js, `{"metadata":{"uid":%q,"annotations":{%q:null}}}`, js.UID, annotationRemake)
 }
 
 func (w jobSetWriter) patch(ctx context.Context, js *jobset.JobSet, format string, args ...any) (*jobset.JobSet, error) {

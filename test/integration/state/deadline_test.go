@@ -63,7 +63,7 @@ func TestHugeDeadlinesNeverPass(t *testing.T) {
 func TestDeadlineRunsOnWhileSuspended(t *testing.T) {
 	t.Parallel()
 	ns := setUp(t)
-	before := auditNow(t)
+	before := env.AuditNow(t)
 	env.Create(t, newJob(ns, "a", builders.Suspended(true), builders.Deadline(3)))
 	env.AwaitState(t, ns, "a", trainer.TrainJobSuspended, "", soon)
 	job := env.AwaitState(t, ns, "a", trainer.TrainJobFailed, trainer.ReasonDeadlineExceeded, soon)

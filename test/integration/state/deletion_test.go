@@ -18,7 +18,7 @@ func TestForegroundDeletionCreatesNothingAndEnds(t *testing.T) {
 	running(t, ns, "a")
 	patchJobSet(t, ns, "a", hold)
 	cm := awaitSnapshot(t, ns, "a", "", soon)
-	before := auditNow(t)
+	before := env.AuditNow(t)
 	deleteJob(t, ns, "a", metav1.DeletePropagationForeground)
 	// The garbage collector may have been faster.
 	_ = env.Core.CoreV1().ConfigMaps(ns).Delete(t.Context(), cm.Name, metav1.DeleteOptions{})
@@ -50,7 +50,7 @@ func TestChildrenThatGoWithTheirJobAreNotMadeAgain(t *testing.T) {
 			for i := range jobs {
 				running(t, ns, fmt.Sprintf("a%d", i))
 			}
-			before := auditNow(t)
+			before := env.AuditNow(t)
 			for i := range jobs {
 				deleteJob(t, ns, fmt.Sprintf("a%d", i), propagation)
 			}

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
@@ -211,7 +212,21 @@ func playJobSet(t *testing.T, ns, name string, changes ...builders.JobSetOption)
 
 func playRunning(t *testing.T, ns, name string) {
 	t.Helper()
-	playJobSet(t, ns, name, builders.Jobs(builders.Ready("node")))
+	playJobSet(t, ns, name, builders.Jobs(builders.Ready("node")), heldBack(metav1.ConditionFalse))
+}
+
+// playSuspended says that a JobSet has done what its suspend asks for.
+func playSuspended(t *testing.T, ns, name string) {
+	t.Helper()
+	playJobSet(t, ns, name, builders.Jobs(jobset.ReplicatedJobStatus{Name: "node", Suspended: 1}), heldBack(metav1.ConditionTrue))
+}
+
+func heldBack(status metav1.ConditionStatus) builders.JobSetOption {
+	return func(js *jobset.JobSet) {
+		meta.SetStatusCondition(&js.Status.Conditions, metav1.Condition{
+			Type: string(jobset.JobSetSuspended), Status: status, Reason: "Played", Message: "by the test",
+		})
+	}
 }
 
 func playCompleted(t *testing.T, ns, name string) {
@@ -237,25 +252,11 @@ func completed(t *testing.T, ns, name string, opts ...builders.JobOption) *train
 	return env.AwaitState(t, ns, name, trainer.TrainJobComplete, "AllJobsCompleted", soon)
 }
 
-// auditNow is the present end of the audit log.
-func auditNow(t *testing.T) cluster.AuditPosition {
-	t.Helper()
-	position, err := env.Cluster.AuditNow(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return position
-}
-
 // requests are the controller's requests in a namespace since a position.
 func requests(t *testing.T, since cluster.AuditPosition, ns string, filter cluster.AuditFilter) []cluster.AuditEvent {
 	t.Helper()
-	filter.UserAgentPrefix, filter.Namespace = "trainjob-controller/", ns
-	events, err := env.Cluster.AuditEvents(t.Context(), since, filter)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return events
+	filter.UserAgentPrefix, filter.Namespace = harness.ControllerAgent, ns
+	return env.Audit(t, since, filter)
 }
 
 // wantNoCreates fails the test if the controller has tried to create anything but
@@ -313,10 +314,10 @@ func notOfEvents(e cluster.AuditEvent) bool { return e.Resource != "events" }
 // namespace, but for events, for a second.
 func awaitQuiet(t *testing.T, ns string) {
 	t.Helper()
-	position, last := auditNow(t), time.Now()
+	position, last := env.AuditNow(t), time.Now()
 	harness.Eventually(t, soon, func() string {
 		if len(requests(t, position, ns, cluster.AuditFilter{Match: notOfEvents})) > 0 {
-			position, last = auditNow(t), time.Now()
+			position, last = env.AuditNow(t), time.Now()
 		}
 		if time.Since(last) < time.Second {
 			return "the controller is still busy"

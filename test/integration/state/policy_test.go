@@ -109,7 +109,7 @@ func TestRefusedCreationIsTriedSeldomAndRecoversWithinAMinute(t *testing.T) {
 	t.Parallel()
 	ns := setUp(t)
 	allow := forbidJobSets(t, ns, admission.Create)
-	before := auditNow(t)
+	before := env.AuditNow(t)
 	env.Create(t, newJob(ns, "a"))
 	job := env.AwaitState(t, ns, "a", trainer.TrainJobPending, trainer.ReasonCreationFailed, soon)
 	wantMessage(t, job, "JobSets are not for you")

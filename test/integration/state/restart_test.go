@@ -79,7 +79,7 @@ func TestDeadlinesThatPassWhileTheControllerIsDownCreateNothing(t *testing.T) {
 	until(t, completedMeanwhile.CreationTimestamp.Add(6*time.Second))
 	until(t, time.Now().Add(6*time.Second))
 
-	before := auditNow(t)
+	before := env.AuditNow(t)
 	startController(t)
 	for i := range jobs {
 		env.AwaitState(t, ns, fmt.Sprintf("late-%d", i), trainer.TrainJobFailed, trainer.ReasonDeadlineExceeded, soon)
@@ -96,7 +96,7 @@ func TestJobsWhoseTTLRunsAcrossAStopAreDeletedOnTime(t *testing.T) {
 	stopController(t)
 	finished := condition(t, job, trainer.TrainJobComplete).LastTransitionTime.Time
 	until(t, finished.Add(4*time.Second))
-	before := auditNow(t)
+	before := env.AuditNow(t)
 	startController(t)
 	awaitNoJob(t, ns, "overdue", soon)
 	awaitNoJob(t, ns, "waiting", soon)
@@ -126,7 +126,7 @@ func TestRefusedDeletionOfAnOverdueJobSetIsRetriedAcrossARestart(t *testing.T) {
 	}
 	harness.Eventually(t, soon, refused(0))
 	stopController(t)
-	between := auditNow(t)
+	between := env.AuditNow(t)
 	startController(t)
 	harness.Eventually(t, soon, refused(between))
 	allow()
@@ -139,7 +139,7 @@ func TestRefusedDeletionOfAnOverdueJobSetIsRetriedAcrossARestart(t *testing.T) {
 
 func TestKilledControllerLosesAndDoublesNothing(t *testing.T) {
 	ns := setUp(t)
-	before := auditNow(t)
+	before := env.AuditNow(t)
 	const jobs = 12
 	for i := range jobs {
 		env.Create(t, newJob(ns, fmt.Sprintf("a%d", i)))
@@ -204,7 +204,7 @@ func TestChildrenThatHaveGoneWithTheirJobsAreNotMadeAgain(t *testing.T) {
 		running(t, ns, fmt.Sprintf("a%d", i))
 	}
 	awaitQuiet(t, ns)
-	before := auditNow(t)
+	before := env.AuditNow(t)
 	// Afterwards the watches tell of the jobs and of their children in whatever order.
 	resume := pauseController(t)
 	background := metav1.DeletePropagationBackground
@@ -245,7 +245,7 @@ func TestRestartedControllerWritesNothingWhenNothingHasHappened(t *testing.T) {
 	})
 	awaitQuiet(t, ns)
 	stopController(t)
-	before := auditNow(t)
+	before := env.AuditNow(t)
 	startController(t)
 	harness.Consistently(t, 3*time.Second, func() string {
 		env.Job(t, ns, "running")

@@ -86,7 +86,7 @@ func TestRuntimeThatCannotBeUsedIsExplainedAndItsEditWakesTheJob(t *testing.T) {
 			spec := builders.TorchSpec()
 			test.spoil(&spec)
 			createRuntime(t, ns, "torch", spec)
-			before := auditNow(t)
+			before := env.AuditNow(t)
 			env.Create(t, newJob(ns, "a"))
 			job := env.AwaitState(t, ns, "a", trainer.TrainJobPending, trainer.ReasonRuntimeInvalid, soon)
 			wantMessage(t, job, test.words...)
@@ -154,7 +154,7 @@ func TestConfigMapOfAStrangerIsNotTouchedAndItsGoingIsNoticed(t *testing.T) {
 			if err != nil || left.ResourceVersion != stranger.ResourceVersion {
 				t.Errorf("the stranger's ConfigMap was touched (%v)", err)
 			}
-			before := auditNow(t)
+			before := env.AuditNow(t)
 			harness.Consistently(t, 4*time.Second, func() string { return awaitedConflict(t, ns) })
 			if writes := requests(t, before, ns, cluster.AuditFilter{Writes: true, Match: notOfEvents}); len(writes) > 3 {
 				t.Errorf("%d writes while nothing happens:\n%s", len(writes), listed(writes))
@@ -192,17 +192,12 @@ func TestSnapshotEditedInPlaceIsRefused(t *testing.T) {
 	// Not immutable, as Trainer leaves them: only such a snapshot can be edited.
 	job := env.Create(t, newJob(ns, "a", builders.Suspended(true)))
 	cm := replaceSnapshot(t, ns, "a", awaitSnapshot(t, ns, "a", "", soon).Data[runtimesnapshot.DataKey])
-	harness.Eventually(t, soon, func() string {
-		if recorded := env.Job(t, ns, "a").Status.RuntimeSnapshot; recorded == nil || recorded.UID != cm.UID {
-			return "the snapshot is not recorded in the status"
-		}
-		return nothing
-	})
+	awaitRecorded(t, ns, "a", cm)
 	cm.Data[runtimesnapshot.DataKey] += "# an edit\n"
 	if _, err := env.Core.CoreV1().ConfigMaps(ns).Update(t.Context(), cm, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	before := auditNow(t)
+	before := env.AuditNow(t)
 	setSuspend(t, ns, job.Name, false)
 	job = env.AwaitState(t, ns, "a", trainer.TrainJobPending, trainer.ReasonSnapshotInvalid, soon)
 	wantMessage(t, job, cm.Name, "digest")
@@ -234,28 +229,29 @@ func replaceSnapshot(t *testing.T, ns, name, data string) *corev1.ConfigMap {
 	return created
 }
 
-func TestRuntimeIsNotNeededOnceTheSnapshotIsTaken(t *testing.T) {
+func TestSnapshotEditedWhileTheJobRunsIsWarnedOf(t *testing.T) {
 	t.Parallel()
 	ns := setUp(t)
-	env.Create(t, newJob(ns, "held", builders.Suspended(true)))
-	awaitSnapshot(t, ns, "held", "", soon)
-	running(t, ns, "a", func(job *trainer.TrainJob) { job.Finalizers = []string{finalizer} })
-	old := awaitJobSet(t, ns, "a", "", soon)
-	if err := env.Trainer.TrainerV1alpha1().TrainingRuntimes(ns).Delete(t.Context(), "torch", metav1.DeleteOptions{}); err != nil {
+	running(t, ns, "a")
+	cm := replaceSnapshot(t, ns, "a", awaitSnapshot(t, ns, "a", "", soon).Data[runtimesnapshot.DataKey])
+	awaitRecorded(t, ns, "a", cm)
+	cm.Data[runtimesnapshot.DataKey] += "# an edit\n"
+	if _, err := env.Core.CoreV1().ConfigMaps(ns).Update(t.Context(), cm, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	for _, suspend := range []bool{true, false} {
-		setSuspend(t, ns, "a", suspend)
-		awaitSuspend(t, ns, "a", suspend, soon)
+	awaitEvent(t, ns, "a", trainer.ReasonSnapshotInvalid)
+	if state := env.Job(t, ns, "a").Status.State; state != trainer.TrainJobRunning {
+		t.Errorf("the job is %s: a JobSet that runs has no need of the snapshot", state)
 	}
-	setSuspend(t, ns, "held", false)
-	awaitJobSet(t, ns, "held", "", soon)
-	deleteJobSet(t, ns, "a")
-	awaitJobSet(t, ns, "a", old.UID, soon)
-	patchJob(t, ns, "a", anEdit)
-	patchJob(t, ns, "a", letGo)
-	if err := env.Core.CoreV1().Namespaces().Delete(t.Context(), ns, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	awaitNoJob(t, ns, "a", time.Minute)
+}
+
+// awaitRecorded waits until the status of a job names a snapshot.
+func awaitRecorded(t *testing.T, ns, name string, cm *corev1.ConfigMap) {
+	t.Helper()
+	harness.Eventually(t, soon, func() string {
+		if recorded := env.Job(t, ns, name).Status.RuntimeSnapshot; recorded == nil || recorded.UID != cm.UID {
+			return "the snapshot is not recorded in the status"
+		}
+		return nothing
+	})
 }

@@ -41,7 +41,7 @@ func TestFailedJobWhoseJobSetIsDeletedIsNotStartedAgain(t *testing.T) {
 	running(t, ns, "a")
 	playJobSet(t, ns, "a", builders.Ended(jobset.JobSetFailed, "FailedJobs", "it failed"))
 	failed := env.AwaitState(t, ns, "a", trainer.TrainJobFailed, "FailedJobs", soon)
-	before := auditNow(t)
+	before := env.AuditNow(t)
 	deleteJobSet(t, ns, "a")
 	harness.Eventually(t, soon, func() string {
 		if env.Job(t, ns, "a").Status.JobsStatus[0].Active != 0 {
@@ -77,7 +77,7 @@ func TestStateIsTrueAtEveryStepOfSuspendResumeComplete(t *testing.T) {
 	setSuspend(t, ns, "a", true)
 	env.AwaitState(t, ns, "a", trainer.TrainJobSuspended, "", soon)
 	awaitSuspend(t, ns, "a", true, soon)
-	playJobSet(t, ns, "a", builders.Jobs(jobset.ReplicatedJobStatus{Name: "node", Suspended: 1}))
+	playSuspended(t, ns, "a")
 	setSuspend(t, ns, "a", false)
 	awaitSuspend(t, ns, "a", false, soon)
 	playRunning(t, ns, "a")
@@ -132,10 +132,38 @@ func awaitSuspend(t *testing.T, ns, name string, want bool, timeout time.Duratio
 	env.PlayHeldBack(t, ns, name, want)
 }
 
+func TestJobSetThatSomebodyElseSuspendsGoesOn(t *testing.T) {
+	t.Parallel()
+	ns := setUp(t)
+	running(t, ns, "a")
+	patchJobSet(t, ns, "a", `{"spec":{"suspend":true}}`)
+	playSuspended(t, ns, "a")
+	awaitSuspend(t, ns, "a", false, awake)
+	if state := env.Job(t, ns, "a").Status.State; state == trainer.TrainJobSuspended {
+		t.Errorf("the job is %s though nobody has suspended it", state)
+	}
+}
+
+func TestEventsTellTheLifeOfAJob(t *testing.T) {
+	t.Parallel()
+	ns := setUp(t)
+	env.Create(t, newJob(ns, "a", builders.Suspended(true), builders.TTL(1)))
+	env.AwaitState(t, ns, "a", trainer.TrainJobSuspended, "", soon)
+	setSuspend(t, ns, "a", false)
+	awaitJobSet(t, ns, "a", "", soon)
+	env.AwaitState(t, ns, "a", trainer.TrainJobPending, trainer.ReasonWaitingForPods, soon)
+	playCompleted(t, ns, "a")
+	running(t, ns, "late", builders.Deadline(2))
+	for _, reason := range []string{"SnapshotCreated", "Suspended", "Resumed", "JobSetCreated", "Completed", "TTLExpired"} {
+		awaitEvent(t, ns, "a", reason)
+	}
+	awaitEvent(t, ns, "late", trainer.ReasonDeadlineExceeded)
+}
+
 func TestEveryStatusWriteOfAFreshJobIsAccepted(t *testing.T) {
 	t.Parallel()
 	ns := setUp(t)
-	before := auditNow(t)
+	before := env.AuditNow(t)
 	env.Create(t, newJob(ns, "a"))
 	env.Create(t, newJob(ns, "held", builders.Suspended(true)))
 	env.Create(t, newJob(ns, "lost", builders.Runtime(trainer.TrainingRuntimeKind, "missing")))
@@ -165,7 +193,7 @@ func TestManyStatusPatchesLoseNothingOfOtherClients(t *testing.T) {
 	t.Parallel()
 	ns := setUp(t)
 	running(t, ns, "a")
-	before := auditNow(t)
+	before := env.AuditNow(t)
 	other := func(i int) {
 		patchJob(t, ns, "a", fmt.Sprintf(`{"metadata":{"labels":{"round":"%d"}}}`, i))
 		job := env.Job(t, ns, "a")
@@ -202,7 +230,7 @@ func TestCountersAloneAreWrittenAtMostOnceASecond(t *testing.T) {
 	ns := setUp(t)
 	running(t, ns, "a")
 	awaitQuiet(t, ns)
-	before := auditNow(t)
+	before := env.AuditNow(t)
 	start := time.Now()
 	paced(t, 100*time.Millisecond, 5*time.Second, func(i int) {
 		playJobSet(t, ns, "a", builders.Jobs(builders.Ready("node"), jobset.ReplicatedJobStatus{Name: "other", Succeeded: int32(i)}))
@@ -228,7 +256,7 @@ func TestCountersAloneAreWrittenAtMostOnceASecond(t *testing.T) {
 func TestRuntimeOfUnknownKindFailsTheJobAndNoOther(t *testing.T) {
 	t.Parallel()
 	ns := setUp(t)
-	before := auditNow(t)
+	before := env.AuditNow(t)
 	env.Create(t, newJob(ns, "strange", builders.Runtime("Foo", "torch")))
 	env.Create(t, newJob(ns, "far", func(job *trainer.TrainJob) {
 		group := "example.com"
@@ -248,7 +276,7 @@ func TestRuntimeOfUnknownKindFailsTheJobAndNoOther(t *testing.T) {
 func TestJobManagedByAnotherControllerIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	ns := setUp(t)
-	before := auditNow(t)
+	before := env.AuditNow(t)
 	env.Create(t, newJob(ns, "a", builders.ManagedBy(trainer.ManagedByMultiKueue), builders.Deadline(5), builders.TTL(1)))
 	harness.Consistently(t, 5*time.Second, func() string { return stranger(t, ns) })
 

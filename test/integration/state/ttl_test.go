@@ -24,7 +24,7 @@ func deletesOf(t *testing.T, since cluster.AuditPosition, ns, name string) []clu
 func TestFinishedJobGoesWhenItsTTLHasPassed(t *testing.T) {
 	t.Parallel()
 	ns := setUp(t)
-	before := auditNow(t)
+	before := env.AuditNow(t)
 	job := completed(t, ns, "a", builders.TTL(15))
 	finished := condition(t, job, trainer.TrainJobComplete).LastTransitionTime.Time
 	awaitNoJob(t, ns, "a", 30*time.Second)
@@ -50,7 +50,7 @@ func TestFailedJobGoesWhenItsTTLHasPassed(t *testing.T) {
 func TestJobHeldByAFinalizerIsDeletedOnceAndNothingIsCreated(t *testing.T) {
 	t.Parallel()
 	ns := setUp(t)
-	before := auditNow(t)
+	before := env.AuditNow(t)
 	env.Create(t, newJob(ns, "a", builders.TTL(3), func(job *trainer.TrainJob) { job.Finalizers = []string{finalizer} }))
 	awaitJobSet(t, ns, "a", "", soon)
 	playCompleted(t, ns, "a")
@@ -62,7 +62,7 @@ func TestJobHeldByAFinalizerIsDeletedOnceAndNothingIsCreated(t *testing.T) {
 		return nothing
 	})
 
-	gone := auditNow(t)
+	gone := env.AuditNow(t)
 	deleteJobSet(t, ns, "a")
 	patchJob(t, ns, "a", anEdit)
 	harness.Consistently(t, 5*time.Second, func() string {
@@ -114,7 +114,7 @@ func TestLargestTTLKeepsTheJobAndTheControllerQuiet(t *testing.T) {
 	ns := setUp(t)
 	completed(t, ns, "a", builders.TTL(math.MaxInt32))
 	awaitQuiet(t, ns)
-	before := auditNow(t)
+	before := env.AuditNow(t)
 	harness.Consistently(t, 5*time.Second, func() string {
 		if !env.Job(t, ns, "a").DeletionTimestamp.IsZero() {
 			return "the job is being deleted"
