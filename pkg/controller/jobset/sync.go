@@ -28,7 +28,7 @@ const lookAgain = time.Second
 
 // refusedAgain is how long to wait before a JobSet that was called invalid is tried once
 // more.
-const refusedAgain = time.Minute
+const refusedAgain = 45 * time.Second
 
 // sync brings the JobSet to what the job wants and the job's status to what the
 // JobSet says.
