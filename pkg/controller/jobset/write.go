@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	batchclient "k8s.io/client-go/kubernetes/typed/batch/v1"
@@ -74,6 +75,9 @@ func (w jobSetWriter) refresh(ctx context.Context, live, desired *jobset.JobSet)
 	if len(removedFrom) > 0 {
 		slices.Sort(removedFrom)
 		metav1.SetMetaDataAnnotation(&updated.ObjectMeta, annotationRemake, strings.Join(slices.Compact(removedFrom), ","))
+	}
+	if equality.Semantic.DeepEqual(live, updated) {
+		return live, nil // the cache does not show our own update yet
 	}
 	return w.jobSets.JobSets(live.Namespace).Update(ctx, updated, metav1.UpdateOptions{})
 }
