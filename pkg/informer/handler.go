@@ -1,6 +1,9 @@
 package informer
 
 import (
+	"errors"
+	"fmt"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 )
@@ -26,6 +29,17 @@ func Handler(enqueue func(obj any)) cache.ResourceEventHandler {
 		},
 		DeleteFunc: enqueue,
 	}
+}
+
+// AddHandlers registers a Handler for each informer.
+func AddHandlers(enqueue map[cache.SharedIndexInformer]func(obj any)) error {
+	var errs []error
+	for informer, add := range enqueue {
+		if _, err := informer.AddEventHandler(Handler(add)); err != nil {
+			errs = append(errs, fmt.Errorf("add event handler: %w", err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // unchanged compares resource versions, which change with every write. Objects

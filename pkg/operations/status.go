@@ -51,14 +51,16 @@ func (w *StatusWriter) Write(ctx context.Context, job *trainer.TrainJob, next *t
 	if err != nil || patch == nil {
 		return 0, err
 	}
-	_, err = w.client.TrainJobs(job.Namespace).Patch(ctx, job.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	updated, err := w.client.TrainJobs(job.Namespace).Patch(ctx, job.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 	if apierrors.IsNotFound(err) {
 		return 0, nil // deleted in the meantime: its event is on the way
 	}
 	if err != nil {
 		return 0, fmt.Errorf("write status: %w", err)
 	}
-	w.pacer.wrote(job, now)
+	if updated.ResourceVersion != job.ResourceVersion {
+		w.pacer.wrote(job, now) // a write that changed nothing brings no event to wait for
+	}
 	for _, event := range statusEvents(&job.Status, next) {
 		Emit(w.recorder, job, event.Type, event.Reason, event.Message)
 	}

@@ -20,6 +20,7 @@ import (
 	trainerfake "github.com/trainjob/controller/generated/clientset/versioned/fake"
 	"github.com/trainjob/controller/pkg/trainjob"
 	"github.com/trainjob/controller/test/builders"
+	"github.com/trainjob/controller/test/fakes"
 )
 
 // in is a status whose one True condition is the given one.
@@ -122,7 +123,7 @@ func TestPacer(t *testing.T) {
 
 // writer is a StatusWriter for a job that the API server has.
 func writer(job *trainer.TrainJob) (*StatusWriter, *trainerfake.Clientset, *record.FakeRecorder) {
-	client, events := trainerfake.NewClientset(job.DeepCopy()), record.NewFakeRecorder(10)
+	client, events := fakes.Trainer(job.DeepCopy()), record.NewFakeRecorder(10)
 	return NewStatusWriter(client.TrainerV1alpha1(), events), client, events
 }
 

@@ -127,9 +127,25 @@ func JobSetOf(job *trainer.TrainJob, opts ...JobSetOption) *jobset.JobSet {
 	}, opts)
 }
 
-// HeldBack sets the JobSet's own spec.suspend.
+// ToldToHoldBack sets the JobSet's own spec.suspend to true; its controller has not
+// suspended its Jobs yet.
+func ToldToHoldBack() JobSetOption {
+	return func(js *jobset.JobSet) { js.Spec.Suspend = ptr.To(true) }
+}
+
+// HeldBack sets the JobSet's own spec.suspend, and the condition with which its
+// controller says that it has suspended or resumed the Jobs.
 func HeldBack(suspended bool) JobSetOption {
-	return func(js *jobset.JobSet) { js.Spec.Suspend = &suspended }
+	return func(js *jobset.JobSet) {
+		js.Spec.Suspend = &suspended
+		status := metav1.ConditionFalse
+		if suspended {
+			status = metav1.ConditionTrue
+		}
+		js.Status.Conditions = append(js.Status.Conditions, metav1.Condition{
+			Type: string(jobset.JobSetSuspended), Status: status, Reason: "Test", LastTransitionTime: metav1.NewTime(Epoch),
+		})
+	}
 }
 
 // Jobs sets the counters of the JobSet; NotStarted and its neighbours make them.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -149,11 +150,9 @@ func Main(m *testing.M, options cluster.Options, env *Env, flags ...string) int 
 		fmt.Fprintln(os.Stderr, err)
 	} else {
 		code = m.Run()
-		if troubles, err := Troubles(env.LogFile()); err != nil || len(troubles) > 0 {
-			fmt.Fprintf(os.Stderr, "the controller's log has trouble in it (%v):\n%s\n", err, strings.Join(troubles, "\n"))
-			if hasCrash(troubles) {
-				code = 1
-			}
+		if crashes, err := crashes(env.LogFile()); err != nil || len(crashes) > 0 {
+			fmt.Fprintf(os.Stderr, "the controller's log (%v):\n%s\n", err, strings.Join(crashes, "\n"))
+			code = 1
 		}
 	}
 	if err := env.Stop(); err != nil {
@@ -163,14 +162,13 @@ func Main(m *testing.M, options cluster.Options, env *Env, flags ...string) int 
 	return code
 }
 
-// hasCrash tells what no test may cause from the error lines some of them want.
-func hasCrash(troubles []string) bool {
-	for _, line := range troubles {
-		if strings.Contains(line, "DATA RACE") || strings.Contains(line, "panic") {
-			return true
-		}
-	}
-	return false
+// crashes are the lines of a log that no test may cause, unlike error lines, which
+// some of them want.
+func crashes(logFile string) ([]string, error) {
+	troubles, err := Troubles(logFile)
+	return slices.DeleteFunc(troubles, func(line string) bool {
+		return !strings.Contains(line, "DATA RACE") && !strings.Contains(line, "panic")
+	}), err
 }
 
 // Namespace makes a namespace that is deleted after the test.

@@ -2,7 +2,6 @@ package jobset
 
 import (
 	"context"
-	"fmt"
 
 	batchclient "k8s.io/client-go/kubernetes/typed/batch/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
@@ -75,17 +74,11 @@ func New(cfg Config) (*Controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	handlers := map[cache.SharedIndexInformer]func(any){
+	return c, informer.AddHandlers(map[cache.SharedIndexInformer]func(any){
 		cfg.TrainJobInformer.Informer(): c.enqueue,
 		cfg.JobSetInformer.Informer():   c.enqueueJobOfJobSet,
 		cfg.Snapshots:                   c.enqueueJobOfSnapshot,
-	}
-	for source, handle := range handlers {
-		if _, err := source.AddEventHandler(informer.Handler(handle)); err != nil {
-			return nil, fmt.Errorf("add event handler: %w", err)
-		}
-	}
-	return c, nil
+	})
 }
 
 // Queues of this controller, for health checks.

@@ -22,14 +22,6 @@ func upToDate(job *trainer.TrainJob) builders.JobSetOption {
 	}
 }
 
-// hasStopped says that the JobSet has suspended its Jobs, as it was told.
-func hasStopped(js *jobset.JobSet) {
-	js.Spec.Suspend = new(true)
-	js.Status.Conditions = append(js.Status.Conditions, metav1.Condition{
-		Type: string(jobset.JobSetSuspended), Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(builders.Epoch),
-	})
-}
-
 func noted(jobs string) builders.JobSetOption {
 	return func(js *jobset.JobSet) { metav1.SetMetaDataAnnotation(&js.ObjectMeta, annotationRemake, jobs) }
 }
@@ -83,28 +75,28 @@ func TestDecideWithoutAJobSet(t *testing.T) {
 func TestDecideWithTheJobsOwnJobSet(t *testing.T) {
 	suspended := []builders.JobOption{builders.Suspended(true)}
 	ended := builders.Ended(jobset.JobSetCompleted, "AllJobsCompleted", "done")
-	held, stopping := hasStopped, builders.HeldBack(true)
+	held := builders.HeldBack(true)
 	cases := map[string]struct {
 		job    []builders.JobOption
 		jobSet []builders.JobSetOption
 		stale  bool // built with other patches
 		want   action
 	}{
-		"a running one is never changed":                          {nil, nil, true, keep},
-		"a running one is suspended with its job":                 {suspended, []builders.JobSetOption{builders.HeldBack(false)}, false, suspend},
-		"a suspended one goes on with its job":                    {nil, []builders.JobSetOption{held}, false, resume},
-		"one whose Jobs are not suspended yet does not go on":     {nil, []builders.JobSetOption{stopping}, false, keep},
-		"a suspended one stays so with its job":                   {suspended, []builders.JobSetOption{held}, false, keep},
-		"new patches come before going on":                        {nil, []builders.JobSetOption{held}, true, refresh},
-		"new patches are taken while the job is suspended":        {suspended, []builders.JobSetOption{held}, true, refresh},
-		"what patches removed goes before going on":               {nil, []builders.JobSetOption{held, noted("node")}, false, remake},
-		"newer patches come before what older ones removed":       {nil, []builders.JobSetOption{held, noted("node")}, true, refresh},
-		"a finished one is left alone":                            {suspended, []builders.JobSetOption{builders.HeldBack(false), ended}, false, keep},
-		"a finished one is not brought up to date":                {nil, []builders.JobSetOption{held, ended}, true, keep},
-		"one that is being deleted is left alone":                 {nil, []builders.JobSetOption{held, deleted}, false, keep},
-		"that of a job which is being deleted is left alone":      {[]builders.JobOption{beingDeleted}, []builders.JobSetOption{held}, false, keep},
-		"that of a job deleted while suspended is not suspended":  {[]builders.JobOption{beingDeleted, builders.Suspended(true)}, nil, false, keep},
-		"one without a word on suspension runs and is left alone": {nil, []builders.JobSetOption{func(js *jobset.JobSet) { js.Spec.Suspend = nil }}, false, keep},
+		"a running one is never changed":                           {nil, nil, true, keep},
+		"a running one is suspended with its job":                  {suspended, []builders.JobSetOption{builders.HeldBack(false)}, false, suspend},
+		"a suspended one goes on with its job":                     {nil, []builders.JobSetOption{held}, false, resume},
+		"one that has not suspended its Jobs yet must do so first": {nil, []builders.JobSetOption{builders.ToldToHoldBack()}, false, keep},
+		"a suspended one stays so with its job":                    {suspended, []builders.JobSetOption{held}, false, keep},
+		"new patches come before going on":                         {nil, []builders.JobSetOption{held}, true, refresh},
+		"new patches are taken while the job is suspended":         {suspended, []builders.JobSetOption{held}, true, refresh},
+		"what patches removed goes before going on":                {nil, []builders.JobSetOption{held, noted("node")}, false, remake},
+		"newer patches come before what older ones removed":        {nil, []builders.JobSetOption{held, noted("node")}, true, refresh},
+		"a finished one is left alone":                             {suspended, []builders.JobSetOption{builders.HeldBack(false), ended}, false, keep},
+		"a finished one is not brought up to date":                 {nil, []builders.JobSetOption{held, ended}, true, keep},
+		"one that is being deleted is left alone":                  {nil, []builders.JobSetOption{held, deleted}, false, keep},
+		"that of a job which is being deleted is left alone":       {[]builders.JobOption{beingDeleted}, []builders.JobSetOption{held}, false, keep},
+		"that of a job deleted while suspended is not suspended":   {[]builders.JobOption{beingDeleted, builders.Suspended(true)}, nil, false, keep},
+		"one without a word on suspension runs and is left alone":  {nil, []builders.JobSetOption{func(js *jobset.JobSet) { js.Spec.Suspend = nil }}, false, keep},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -30,6 +30,7 @@ import (
 	"github.com/trainjob/controller/pkg/queue"
 	"github.com/trainjob/controller/pkg/runtimesnapshot"
 	"github.com/trainjob/controller/test/builders"
+	"github.com/trainjob/controller/test/fakes"
 )
 
 // fixture is a controller between caches that hold what a test puts in, and an API
@@ -51,7 +52,7 @@ func newFixture(t *testing.T, job *trainer.TrainJob) *fixture {
 	t.Helper()
 	f := &fixture{
 		t: t, clock: clocktesting.NewFakeClock(builders.At(10)),
-		trainer: trainerfake.NewClientset(job.DeepCopy()), jobSet: jobsetfake.NewSimpleClientset(),
+		trainer: fakes.Trainer(job.DeepCopy()), jobSet: jobsetfake.NewSimpleClientset(),
 		events: record.NewFakeRecorder(20),
 	}
 	core := corefake.NewClientset()
@@ -285,7 +286,7 @@ func TestSyncInATerminatingNamespaceSaysNothing(t *testing.T) {
 }
 
 func TestSyncResumesOnlyWhatIsStillWanted(t *testing.T) {
-	held := hasStopped
+	held := builders.HeldBack(true)
 	job := builders.TrainJob("a")
 	cases := map[string]struct {
 		now   *trainer.TrainJob

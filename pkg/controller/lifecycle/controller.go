@@ -63,10 +63,7 @@ func New(cfg Config) (*Controller, error) {
 	if c.ttls, err = queue.New(queue.Config{Name: metrics.QueueTTL, Sync: c.syncTTL, Clock: cfg.Clock, Metrics: cfg.Metrics}); err != nil {
 		return nil, err
 	}
-	if _, err := cfg.Jobs.Informer().AddEventHandler(informer.Handler(c.enqueue)); err != nil {
-		return nil, fmt.Errorf("watch TrainJobs: %w", err)
-	}
-	return c, nil
+	return c, informer.AddHandlers(map[cache.SharedIndexInformer]func(any){cfg.Jobs.Informer(): c.enqueue})
 }
 
 // enqueue gives a job to the one queue that has something to do for it.

@@ -82,18 +82,12 @@ func New(cfg Config) (*Controller, error) {
 	if err := cfg.Informers.TrainJobs().Informer().AddIndexers(cache.Indexers{byRuntime: indexByRuntime}); err != nil {
 		return nil, fmt.Errorf("index TrainJobs by runtime: %w", err)
 	}
-	handlers := map[cache.SharedIndexInformer]func(any){
+	return c, informer.AddHandlers(map[cache.SharedIndexInformer]func(any){
 		cfg.Informers.TrainJobs().Informer():               c.enqueue,
 		cfg.Informers.ClusterTrainingRuntimes().Informer(): c.enqueueUsersOf(trainer.ClusterTrainingRuntimeKind),
 		cfg.Informers.TrainingRuntimes().Informer():        c.enqueueUsersOf(trainer.TrainingRuntimeKind),
 		cfg.Snapshots: c.enqueueOwnerOf,
-	}
-	for source, handle := range handlers {
-		if _, err := source.AddEventHandler(informer.Handler(handle)); err != nil {
-			return nil, fmt.Errorf("add event handler: %w", err)
-		}
-	}
-	return c, nil
+	})
 }
 
 // Queues of this controller, for health checks.

@@ -27,6 +27,7 @@ import (
 	"github.com/trainjob/controller/pkg/metrics"
 	"github.com/trainjob/controller/pkg/queue"
 	"github.com/trainjob/controller/test/builders"
+	"github.com/trainjob/controller/test/fakes"
 )
 
 // fixture is a controller between caches that hold what a test puts in, and an API
@@ -49,7 +50,7 @@ func newFixture(t *testing.T, job *trainer.TrainJob) *fixture {
 	t.Helper()
 	f := &fixture{
 		t: t, clock: clocktesting.NewFakeClock(builders.At(10)),
-		trainer: trainerfake.NewClientset(job.DeepCopy()), core: corefake.NewClientset(),
+		trainer: fakes.Trainer(job.DeepCopy()), core: corefake.NewClientset(),
 		events:  record.NewFakeRecorder(20),
 		jobSets: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}),
 	}

@@ -75,7 +75,7 @@ func syncs(t *testing.T) map[string]int {
 // creates twice, is refused, and backs off.
 func TestManyJobsAtOnceCauseNoErrorsAndNoRetries(t *testing.T) {
 	namespace := env.Namespace(t)
-	newRuntime(t, namespace)
+	env.NewRuntime(t, namespace, builders.TorchSpec())
 	before := syncs(t)
 	log, err := os.ReadFile(env.LogFile())
 	if err != nil {
@@ -110,14 +110,14 @@ func TestManyJobsAtOnceCauseNoErrorsAndNoRetries(t *testing.T) {
 	if refused := harness.Refused(writes); refused != "" {
 		t.Errorf("refused: %s", refused)
 	}
-	deleteNamespace(t, namespace) // before the next test looks for silence
+	env.DeleteNamespace(t, namespace) // before the next test looks for silence
 }
 
 func TestAJobIsBuiltFromOneVersionOfItsRuntime(t *testing.T) {
 	t.Parallel()
 	const count = 200
 	namespace := env.Namespace(t)
-	newRuntime(t, namespace)
+	env.NewRuntime(t, namespace, builders.TorchSpec())
 	start := env.AuditNow(t)
 
 	stop, edited := make(chan struct{}), make(chan int)
@@ -133,8 +133,7 @@ func TestAJobIsBuiltFromOneVersionOfItsRuntime(t *testing.T) {
 			case <-tick.C:
 			}
 			edits++
-			patch := fmt.Appendf(nil, `[{"op":"replace","path":"/spec/template/spec/replicatedJobs/0/template/spec/template/spec/containers/0/image","value":"image:%d"}]`, edits)
-			_, err := env.Trainer.TrainerV1alpha1().TrainingRuntimes(namespace).Patch(t.Context(), "torch", types.JSONPatchType, patch, metav1.PatchOptions{})
+			_, err := env.Trainer.TrainerV1alpha1().TrainingRuntimes(namespace).Patch(t.Context(), harness.RuntimeName, types.JSONPatchType, imagePatch(fmt.Sprintf("image:%d", edits)), metav1.PatchOptions{})
 			if err != nil {
 				t.Errorf("edit the runtime: %v", err)
 				return
@@ -148,7 +147,7 @@ func TestAJobIsBuiltFromOneVersionOfItsRuntime(t *testing.T) {
 
 	images := map[string]bool{}
 	for _, job := range jobs {
-		frozen, built := frozenImage(t, snapshotOf(t, namespace, job.Name)), builtImage(jobSetOf(t, namespace, job.Name).Spec)
+		frozen, built := frozenImage(t, env.SnapshotOf(t, namespace, job.Name)), builtImage(env.JobSetOf(t, namespace, job.Name).Spec)
 		if frozen != built {
 			t.Errorf("job %s: the snapshot has image %s, the JobSet %s", job.Name, frozen, built)
 		}

@@ -28,21 +28,21 @@ func TestAJobMadeAgainUnderItsNameGetsItsOwnSnapshot(t *testing.T) {
 		t.Run(fmt.Sprintf("name %d", n), func(t *testing.T) {
 			t.Parallel()
 			namespace := env.Namespace(t)
-			newRuntime(t, namespace)
+			env.NewRuntime(t, namespace, builders.TorchSpec())
 			seen := map[types.UID]bool{}
 			for range rounds {
-				job := newJob(t, namespace, "a")
-				cm := awaitSnapshot(t, job)
+				job := env.NewJob(t, namespace, "a")
+				cm := env.AwaitSnapshot(t, job)
 				if seen[cm.UID] {
 					t.Fatalf("ConfigMap %s serves a second job", cm.UID)
 				}
 				seen[cm.UID] = true
-				deleteJob(t, namespace, "a")
+				env.DeleteJob(t, namespace, "a")
 			}
-			last := newJob(t, namespace, "a")
-			awaitSnapshot(t, last)
-			awaitJobSet(t, last, false)
-			env.AwaitState(t, namespace, "a", trainer.TrainJobPending, trainer.ReasonWaitingForPods, soon)
+			last := env.NewJob(t, namespace, "a")
+			env.AwaitSnapshot(t, last)
+			env.AwaitJobSet(t, last, false)
+			env.AwaitState(t, namespace, "a", trainer.TrainJobPending, trainer.ReasonWaitingForPods, harness.Soon)
 		})
 	}
 }
@@ -62,7 +62,7 @@ func TestAStrangersConfigMapIsNotTouched(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			namespace := env.Namespace(t)
-			newRuntime(t, namespace)
+			env.NewRuntime(t, namespace, builders.TorchSpec())
 			strange := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a-runtime-snapshot"}, Data: map[string]string{"mine": "yes"}}
 			change(strange)
 			maps := env.Core.CoreV1().ConfigMaps(namespace)
@@ -70,17 +70,17 @@ func TestAStrangersConfigMapIsNotTouched(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			job := newJob(t, namespace, "a")
-			pending := env.AwaitState(t, namespace, "a", trainer.TrainJobPending, trainer.ReasonSnapshotConflict, soon)
+			job := env.NewJob(t, namespace, "a")
+			pending := env.AwaitState(t, namespace, "a", trainer.TrainJobPending, trainer.ReasonSnapshotConflict, harness.Soon)
 			if c := meta.FindStatusCondition(pending.Status.Conditions, string(trainer.TrainJobPending)); !strings.Contains(c.Message, strange.Name) {
 				t.Errorf("the message does not name the ConfigMap: %s", c.Message)
 			}
-			awaitEvent(t, namespace, "a", "Warning/SnapshotConflict")
+			env.AwaitEvent(t, namespace, "a", "Warning/SnapshotConflict")
 			harness.Consistently(t, 3*time.Second, func() string {
-				if now := snapshotOf(t, namespace, "a"); now == nil || now.ResourceVersion != strange.ResourceVersion {
+				if now := env.SnapshotOf(t, namespace, "a"); now == nil || now.ResourceVersion != strange.ResourceVersion {
 					return "the stranger's ConfigMap was written to"
 				}
-				if jobSetOf(t, namespace, "a") != nil {
+				if env.JobSetOf(t, namespace, "a") != nil {
 					return "the job has a JobSet without a snapshot"
 				}
 				return ""
@@ -89,7 +89,7 @@ func TestAStrangersConfigMapIsNotTouched(t *testing.T) {
 				t.Fatal(err)
 			}
 			env.AwaitState(t, namespace, "a", trainer.TrainJobPending, trainer.ReasonWaitingForPods, time.Minute)
-			awaitSnapshot(t, job)
+			env.AwaitSnapshot(t, job)
 		})
 	}
 }
@@ -106,7 +106,7 @@ func defaultNamespace(t *testing.T) *corev1.Namespace {
 func TestAStrangersJobSetIsNotTouched(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	newRuntime(t, namespace)
+	env.NewRuntime(t, namespace, builders.TorchSpec())
 	jobSets := env.JobSet.JobsetV1alpha2().JobSets(namespace)
 	strange, err := jobSets.Create(t.Context(), &jobset.JobSet{
 		ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: builders.PlainSpec().Template.Spec,
@@ -115,11 +115,11 @@ func TestAStrangersJobSetIsNotTouched(t *testing.T) {
 		t.Fatal(err)
 	}
 	setJobSetStatus(t, namespace, "a", completed)
-	strange = jobSetOf(t, namespace, "a")
-	job := newJob(t, namespace, "a")
-	env.AwaitState(t, namespace, "a", trainer.TrainJobPending, trainer.ReasonJobSetConflict, soon)
+	strange = env.JobSetOf(t, namespace, "a")
+	job := env.NewJob(t, namespace, "a")
+	env.AwaitState(t, namespace, "a", trainer.TrainJobPending, trainer.ReasonJobSetConflict, harness.Soon)
 	harness.Consistently(t, 2*time.Second, func() string {
-		if now := jobSetOf(t, namespace, "a"); now == nil || now.ResourceVersion != strange.ResourceVersion {
+		if now := env.JobSetOf(t, namespace, "a"); now == nil || now.ResourceVersion != strange.ResourceVersion {
 			return "the stranger's JobSet was written to"
 		}
 		if state := env.Job(t, namespace, "a").Status.State; state != trainer.TrainJobPending {
@@ -130,15 +130,15 @@ func TestAStrangersJobSetIsNotTouched(t *testing.T) {
 	if err := jobSets.Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	awaitJobSet(t, job, false)
+	env.AwaitJobSet(t, job, false)
 }
 
 func TestTheEndOfAnOldJobSetIsNotTheNewJobs(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	newRuntime(t, namespace)
-	old := newJob(t, namespace, "a")
-	awaitJobSet(t, old, false)
+	env.NewRuntime(t, namespace, builders.TorchSpec())
+	old := env.NewJob(t, namespace, "a")
+	env.AwaitJobSet(t, old, false)
 	jobSets := env.JobSet.JobsetV1alpha2().JobSets(namespace)
 	finalizers := func(list string) {
 		t.Helper()
@@ -149,17 +149,17 @@ func TestTheEndOfAnOldJobSetIsNotTheNewJobs(t *testing.T) {
 	}
 	finalizers(`["example.com/hold"]`)
 	setJobSetStatus(t, namespace, "a", completed)
-	env.AwaitState(t, namespace, "a", trainer.TrainJobComplete, "AllJobsCompleted", soon)
-	deleteJob(t, namespace, "a")
-	harness.Eventually(t, soon, func() string {
-		if jobSetOf(t, namespace, "a").DeletionTimestamp.IsZero() {
+	env.AwaitState(t, namespace, "a", trainer.TrainJobComplete, "AllJobsCompleted", harness.Soon)
+	env.DeleteJob(t, namespace, "a")
+	harness.Eventually(t, harness.Soon, func() string {
+		if env.JobSetOf(t, namespace, "a").DeletionTimestamp.IsZero() {
 			return "the JobSet of the deleted job is not being deleted"
 		}
 		return ""
 	})
 
-	fresh := newJob(t, namespace, "a")
-	pending := env.AwaitState(t, namespace, "a", trainer.TrainJobPending, trainer.ReasonJobSetConflict, soon)
+	fresh := env.NewJob(t, namespace, "a")
+	pending := env.AwaitState(t, namespace, "a", trainer.TrainJobPending, trainer.ReasonJobSetConflict, harness.Soon)
 	if pending.UID != fresh.UID {
 		t.Fatal("this is not the new job")
 	}
@@ -171,6 +171,6 @@ func TestTheEndOfAnOldJobSetIsNotTheNewJobs(t *testing.T) {
 		return ""
 	})
 	finalizers("null")
-	awaitJobSet(t, fresh, false)
-	env.AwaitState(t, namespace, "a", trainer.TrainJobPending, trainer.ReasonWaitingForPods, soon)
+	env.AwaitJobSet(t, fresh, false)
+	env.AwaitState(t, namespace, "a", trainer.TrainJobPending, trainer.ReasonWaitingForPods, harness.Soon)
 }

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -14,23 +13,18 @@ import (
 	"github.com/trainjob/controller/test/harness"
 )
 
-const (
-	suspended = `{"spec":{"suspend":true}}`
-	resumed   = `{"spec":{"suspend":false}}`
-)
-
 // What may happen to a runtime whose jobs have their snapshots.
 var upsets = map[string]func(t *testing.T, namespace string){
 	"edited": func(t *testing.T, namespace string) { setImage(t, namespace, "new:1") },
 	"broken": func(t *testing.T, namespace string) {
-		_, err := env.Trainer.TrainerV1alpha1().TrainingRuntimes(namespace).Patch(t.Context(), "torch", types.MergePatchType,
+		_, err := env.Trainer.TrainerV1alpha1().TrainingRuntimes(namespace).Patch(t.Context(), harness.RuntimeName, types.MergePatchType,
 			[]byte(`{"spec":{"template":{"spec":{"replicatedJobs":null}}}}`), metav1.PatchOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
 	},
 	"deleted": func(t *testing.T, namespace string) {
-		if err := env.Trainer.TrainerV1alpha1().TrainingRuntimes(namespace).Delete(t.Context(), "torch", metav1.DeleteOptions{}); err != nil {
+		if err := env.Trainer.TrainerV1alpha1().TrainingRuntimes(namespace).Delete(t.Context(), harness.RuntimeName, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	},
@@ -42,81 +36,47 @@ func TestJobsWithASnapshotNeedTheirRuntimeNoMore(t *testing.T) {
 		t.Run("runtime "+name, func(t *testing.T) {
 			t.Parallel()
 			namespace := env.Namespace(t)
-			newRuntime(t, namespace)
-			job := newJob(t, namespace, "a")
-			queued := newJob(t, namespace, "queued", builders.Suspended(true))
-			before := awaitSnapshot(t, job)
-			queuedBefore := awaitSnapshot(t, queued)
-			awaitJobSet(t, job, false)
+			env.NewRuntime(t, namespace, builders.TorchSpec())
+			job := env.NewJob(t, namespace, "a")
+			queued := env.NewJob(t, namespace, "queued", builders.Suspended(true))
+			before := env.AwaitSnapshot(t, job)
+			queuedBefore := env.AwaitSnapshot(t, queued)
+			env.AwaitJobSet(t, job, false)
 			upset(t, namespace)
 
-			patchJob(t, namespace, "a", suspended)
-			awaitJobSet(t, job, true)
-			env.AwaitState(t, namespace, "a", trainer.TrainJobSuspended, trainer.ReasonSuspended, soon)
-			patchJob(t, namespace, "a", resumed)
-			js := awaitJobSet(t, job, false)
-			env.AwaitState(t, namespace, "a", trainer.TrainJobPending, trainer.ReasonWaitingForPods, soon)
+			env.PatchJob(t, namespace, "a", harness.Suspend)
+			env.AwaitJobSet(t, job, true)
+			env.AwaitState(t, namespace, "a", trainer.TrainJobSuspended, trainer.ReasonSuspended, harness.Soon)
+			env.PlayHeldBack(t, namespace, "a", true)
+			env.PatchJob(t, namespace, "a", harness.Resume)
+			js := env.AwaitJobSet(t, job, false)
+			env.AwaitState(t, namespace, "a", trainer.TrainJobPending, trainer.ReasonWaitingForPods, harness.Soon)
 			if image := builtImage(js.Spec); image != "node:test" {
 				t.Errorf("the JobSet has image %s after the runtime was %s", image, name)
 			}
-			patchJob(t, namespace, "queued", resumed)
-			if image := builtImage(awaitJobSet(t, queued, false).Spec); image != "node:test" {
+			env.PatchJob(t, namespace, "queued", harness.Resume)
+			if image := builtImage(env.AwaitJobSet(t, queued, false).Spec); image != "node:test" {
 				t.Errorf("the JobSet of the queued job has image %s after the runtime was %s", image, name)
 			}
 			for job, old := range map[string]types.UID{"a": before.UID, "queued": queuedBefore.UID} {
-				if now := snapshotOf(t, namespace, job); now == nil || now.UID != old {
+				if now := env.SnapshotOf(t, namespace, job); now == nil || now.UID != old {
 					t.Errorf("the snapshot of %s is not the one it was", job)
 				}
 			}
 
-			patchJob(t, namespace, "a", `{"metadata":{"labels":{"team":"vision"},"finalizers":["example.com/hold"]}}`)
-			deleteJob(t, namespace, "a")
-			patchJob(t, namespace, "a", `{"metadata":{"finalizers":null}}`)
-			awaitGone(t, namespace, "a")
-			deleteNamespace(t, namespace)
+			env.PatchJob(t, namespace, "a", `{"metadata":{"labels":{"team":"vision"},"finalizers":["example.com/hold"]}}`)
+			env.DeleteJob(t, namespace, "a")
+			env.PatchJob(t, namespace, "a", `{"metadata":{"finalizers":null}}`)
+			env.AwaitGone(t, namespace, "a")
+			env.DeleteNamespace(t, namespace)
 		})
 	}
-}
-
-// awaitGone waits until a job and all it owned is gone.
-func awaitGone(t *testing.T, namespace, name string) {
-	t.Helper()
-	harness.Eventually(t, soon, func() string {
-		_, err := env.Trainer.TrainerV1alpha1().TrainJobs(namespace).Get(t.Context(), name, metav1.GetOptions{})
-		switch {
-		case !apierrors.IsNotFound(err):
-			return "the TrainJob is still there"
-		case snapshotOf(t, namespace, name) != nil:
-			return "the snapshot is still there"
-		case jobSetOf(t, namespace, name) != nil:
-			return "the JobSet is still there"
-		}
-		return ""
-	})
-}
-
-func deleteNamespace(t *testing.T, namespace string) {
-	t.Helper()
-	namespaces := env.Core.CoreV1().Namespaces()
-	if err := namespaces.Delete(context.Background(), namespace, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	harness.Eventually(t, 2*soon, func() string {
-		left, err := namespaces.Get(t.Context(), namespace, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return ""
-		}
-		if err != nil {
-			return err.Error()
-		}
-		return "the namespace is still there: " + left.String()
-	})
 }
 
 func TestASnapshotNamesItsKind(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	newRuntime(t, namespace)
+	env.NewRuntime(t, namespace, builders.TorchSpec())
 	spec := builders.TorchSpec()
 	everywhere := builders.ClusterTrainingRuntime(namespace, spec)
 	everywhere.Annotations = map[string]string{
@@ -129,8 +89,8 @@ func TestASnapshotNamesItsKind(t *testing.T) {
 	t.Cleanup(func() { _ = clusterRuntimes.Delete(context.Background(), namespace, metav1.DeleteOptions{}) })
 
 	for kind, name := range map[string]string{trainer.TrainingRuntimeKind: "torch", trainer.ClusterTrainingRuntimeKind: namespace} {
-		job := newJob(t, namespace, strings.ToLower(kind), builders.Runtime(kind, name))
-		cm := awaitSnapshot(t, job)
+		job := env.NewJob(t, namespace, strings.ToLower(kind), builders.Runtime(kind, name))
+		cm := env.AwaitSnapshot(t, job)
 		data := cm.Data["runtime"]
 		if head := "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: " + kind + "\n"; !strings.HasPrefix(data, head) {
 			t.Errorf("the snapshot of a %s does not begin with its kind:\n%s", kind, data)
@@ -144,7 +104,7 @@ func TestASnapshotNamesItsKind(t *testing.T) {
 		if owner := metav1.GetControllerOf(cm); owner.BlockOwnerDeletion == nil || !*owner.BlockOwnerDeletion {
 			t.Errorf("the snapshot of a %s does not block its owner's deletion: %v", kind, owner)
 		}
-		running := env.AwaitState(t, namespace, job.Name, trainer.TrainJobPending, trainer.ReasonWaitingForPods, soon)
+		running := env.AwaitState(t, namespace, job.Name, trainer.TrainJobPending, trainer.ReasonWaitingForPods, harness.Soon)
 		if recorded := running.Status.RuntimeSnapshot; recorded == nil || recorded.Name != cm.Name || recorded.UID != cm.UID || !strings.HasPrefix(recorded.Digest, "sha256:") {
 			t.Errorf("status.runtimeSnapshot is %+v, want that of ConfigMap %s", recorded, cm.Name)
 		}
@@ -154,14 +114,14 @@ func TestASnapshotNamesItsKind(t *testing.T) {
 func TestASnapshotDeletedByHandIsTakenAgain(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	newRuntime(t, namespace)
-	job := newJob(t, namespace, "a")
-	queued := newJob(t, namespace, "queued", builders.Suspended(true))
-	js := awaitJobSet(t, job, false)
+	env.NewRuntime(t, namespace, builders.TorchSpec())
+	job := env.NewJob(t, namespace, "a")
+	queued := env.NewJob(t, namespace, "queued", builders.Suspended(true))
+	js := env.AwaitJobSet(t, job, false)
 	lost := map[string]*trainer.TrainJob{}
 	for _, j := range []*trainer.TrainJob{job, queued} {
-		awaitSnapshot(t, j)
-		harness.Eventually(t, soon, func() string {
+		env.AwaitSnapshot(t, j)
+		harness.Eventually(t, harness.Soon, func() string {
 			if lost[j.Name] = env.Job(t, namespace, j.Name); lost[j.Name].Status.RuntimeSnapshot == nil {
 				return "status.runtimeSnapshot of " + j.Name + " is empty"
 			}
@@ -175,20 +135,20 @@ func TestASnapshotDeletedByHandIsTakenAgain(t *testing.T) {
 		}
 	}
 	for name, before := range lost {
-		harness.Eventually(t, soon, func() string {
+		harness.Eventually(t, harness.Soon, func() string {
 			now := env.Job(t, namespace, name).Status.RuntimeSnapshot
 			if now == nil || now.UID == before.Status.RuntimeSnapshot.UID || now.Digest == before.Status.RuntimeSnapshot.Digest {
 				return "status.runtimeSnapshot of " + name + " still names the lost one"
 			}
 			return ""
 		})
-		awaitEvent(t, namespace, name, "Warning/RuntimeSnapshotReplaced")
+		env.AwaitEvent(t, namespace, name, "Warning/RuntimeSnapshotReplaced")
 	}
-	if now := jobSetOf(t, namespace, "a"); now.Generation != js.Generation || now.UID != js.UID {
+	if now := env.JobSetOf(t, namespace, "a"); now.Generation != js.Generation || now.UID != js.UID {
 		t.Error("the JobSet was changed because the snapshot was replaced")
 	}
-	patchJob(t, namespace, "queued", resumed)
-	if image := builtImage(awaitJobSet(t, queued, false).Spec); image != "new:1" {
+	env.PatchJob(t, namespace, "queued", harness.Resume)
+	if image := builtImage(env.AwaitJobSet(t, queued, false).Spec); image != "new:1" {
 		t.Errorf("the queued job runs with image %s, want that of its new snapshot", image)
 	}
 }
@@ -198,19 +158,20 @@ func TestASnapshotDeletedByHandIsTakenAgain(t *testing.T) {
 func TestAJobThatHasLostEverythingButItsJobSetGoesOn(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	newRuntime(t, namespace)
-	job := newJob(t, namespace, "a")
-	awaitJobSet(t, job, false)
+	env.NewRuntime(t, namespace, builders.TorchSpec())
+	job := env.NewJob(t, namespace, "a")
+	env.AwaitJobSet(t, job, false)
 	upsets["deleted"](t, namespace)
 	if err := env.Core.CoreV1().ConfigMaps(namespace).Delete(t.Context(), "a-runtime-snapshot", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	patchJob(t, namespace, "a", suspended)
-	awaitJobSet(t, job, true)
-	patchJob(t, namespace, "a", resumed)
-	awaitJobSet(t, job, false)
+	env.PatchJob(t, namespace, "a", harness.Suspend)
+	env.AwaitJobSet(t, job, true)
+	env.PatchJob(t, namespace, "a", harness.Resume)
+	env.PlayHeldBack(t, namespace, "a", true)
+	env.AwaitJobSet(t, job, false)
 	setJobSetStatus(t, namespace, "a", counting(builders.Ready("node")))
-	env.AwaitState(t, namespace, "a", trainer.TrainJobRunning, trainer.ReasonPodsReady, soon)
+	env.AwaitState(t, namespace, "a", trainer.TrainJobRunning, trainer.ReasonPodsReady, harness.Soon)
 	setJobSetStatus(t, namespace, "a", completed)
-	env.AwaitState(t, namespace, "a", trainer.TrainJobComplete, "AllJobsCompleted", soon)
+	env.AwaitState(t, namespace, "a", trainer.TrainJobComplete, "AllJobsCompleted", harness.Soon)
 }

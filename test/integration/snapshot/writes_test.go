@@ -15,17 +15,17 @@ import (
 // Serial, as the next one, so that nothing else goes on meanwhile.
 func TestAnIdleControllerWritesNothing(t *testing.T) {
 	namespace := env.Namespace(t)
-	newRuntime(t, namespace)
-	newJob(t, namespace, "waits-for-runtime", builders.Runtime(trainer.TrainingRuntimeKind, "none"))
-	newJob(t, namespace, "unknown-runtime", builders.Runtime("Foo", "none"))
-	newJob(t, namespace, "queued", builders.Suspended(true))
-	newJob(t, namespace, "waits-for-pods", builders.TTL(3600), builders.Deadline(3600))
-	newJob(t, namespace, "foreign", builders.ManagedBy(trainer.ManagedByMultiKueue), builders.Deadline(1))
-	newJob(t, namespace, "suspended")
-	awaitJobSet(t, newJob(t, namespace, "running"), false)
-	awaitJobSet(t, newJob(t, namespace, "done", builders.TTL(3600)), false)
-	awaitJobSet(t, env.Job(t, namespace, "suspended"), false)
-	patchJob(t, namespace, "suspended", suspended)
+	env.NewRuntime(t, namespace, builders.TorchSpec())
+	env.NewJob(t, namespace, "waits-for-runtime", builders.Runtime(trainer.TrainingRuntimeKind, "none"))
+	env.NewJob(t, namespace, "unknown-runtime", builders.Runtime("Foo", "none"))
+	env.NewJob(t, namespace, "queued", builders.Suspended(true))
+	env.NewJob(t, namespace, "waits-for-pods", builders.TTL(3600), builders.Deadline(3600))
+	env.NewJob(t, namespace, "foreign", builders.ManagedBy(trainer.ManagedByMultiKueue), builders.Deadline(1))
+	env.NewJob(t, namespace, "suspended")
+	env.AwaitJobSet(t, env.NewJob(t, namespace, "running"), false)
+	env.AwaitJobSet(t, env.NewJob(t, namespace, "done", builders.TTL(3600)), false)
+	env.AwaitJobSet(t, env.Job(t, namespace, "suspended"), false)
+	env.PatchJob(t, namespace, "suspended", harness.Suspend)
 	setJobSetStatus(t, namespace, "running", counting(builders.Ready("node")))
 	setJobSetStatus(t, namespace, "done", completed)
 	for name, state := range map[string]trainer.TrainJobState{
@@ -33,7 +33,7 @@ func TestAnIdleControllerWritesNothing(t *testing.T) {
 		"waits-for-pods": trainer.TrainJobPending, "suspended": trainer.TrainJobSuspended,
 		"running": trainer.TrainJobRunning, "done": trainer.TrainJobComplete,
 	} {
-		env.AwaitState(t, namespace, name, state, "", soon)
+		env.AwaitState(t, namespace, name, state, "", harness.Soon)
 	}
 	awaitQuiet(t, 3*time.Second)
 	position := env.AuditNow(t)
@@ -48,7 +48,7 @@ func TestAnIdleControllerWritesNothing(t *testing.T) {
 	if after := env.Job(t, namespace, "running").ResourceVersion; after != before {
 		t.Error("the running job was written to")
 	}
-	if job := env.Job(t, namespace, "foreign"); job.Status.State != "" || snapshotOf(t, namespace, "foreign") != nil {
+	if job := env.Job(t, namespace, "foreign"); job.Status.State != "" || env.SnapshotOf(t, namespace, "foreign") != nil {
 		t.Errorf("the job of another controller has state %q or a snapshot", job.Status.State)
 	}
 }
@@ -73,22 +73,22 @@ func awaitQuiet(t *testing.T, during time.Duration) {
 
 func TestTheWritesOfOneJob(t *testing.T) {
 	namespace := env.Namespace(t)
-	newRuntime(t, namespace)
+	env.NewRuntime(t, namespace, builders.TorchSpec())
 	start := env.AuditNow(t)
-	job := newJob(t, namespace, "a", builders.TTL(3600), builders.Deadline(3600))
-	env.AwaitState(t, namespace, "a", trainer.TrainJobPending, trainer.ReasonWaitingForPods, soon)
-	awaitJobSet(t, job, false)
+	job := env.NewJob(t, namespace, "a", builders.TTL(3600), builders.Deadline(3600))
+	env.AwaitState(t, namespace, "a", trainer.TrainJobPending, trainer.ReasonWaitingForPods, harness.Soon)
+	env.AwaitJobSet(t, job, false)
 	setJobSetStatus(t, namespace, "a", counting(builders.Waiting("node")))
-	harness.Eventually(t, soon, func() string {
+	harness.Eventually(t, harness.Soon, func() string {
 		if jobs := env.Job(t, namespace, "a").Status.JobsStatus; len(jobs) != 1 || jobs[0].Active != 1 {
 			return "the counters are not mirrored"
 		}
 		return ""
 	})
 	setJobSetStatus(t, namespace, "a", counting(builders.Ready("node")))
-	env.AwaitState(t, namespace, "a", trainer.TrainJobRunning, trainer.ReasonPodsReady, soon)
+	env.AwaitState(t, namespace, "a", trainer.TrainJobRunning, trainer.ReasonPodsReady, harness.Soon)
 	setJobSetStatus(t, namespace, "a", completed)
-	done := env.AwaitState(t, namespace, "a", trainer.TrainJobComplete, "AllJobsCompleted", soon)
+	done := env.AwaitState(t, namespace, "a", trainer.TrainJobComplete, "AllJobsCompleted", harness.Soon)
 	awaitQuiet(t, 2*time.Second)
 
 	got := harness.Summary(env.Writes(t, start, namespace))

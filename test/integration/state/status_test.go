@@ -115,7 +115,8 @@ func wantOneStateAlways(t *testing.T, ns string) {
 	t.Cleanup(func() { events.Stop(); <-done })
 }
 
-// awaitSuspend waits until the JobSet is told to hold back, or to go on.
+// awaitSuspend waits until the JobSet is told to hold back, or to go on, and then plays
+// that its controller has done so.
 func awaitSuspend(t *testing.T, ns, name string, want bool, timeout time.Duration) {
 	t.Helper()
 	harness.Eventually(t, timeout, func() string {
@@ -128,6 +129,7 @@ func awaitSuspend(t *testing.T, ns, name string, want bool, timeout time.Duratio
 		}
 		return nothing
 	})
+	env.PlayHeldBack(t, ns, name, want)
 }
 
 func TestJobSetThatSomebodyElseSuspendsGoesOn(t *testing.T) {
