@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
@@ -212,21 +211,7 @@ func playJobSet(t *testing.T, ns, name string, changes ...builders.JobSetOption)
 
 func playRunning(t *testing.T, ns, name string) {
 	t.Helper()
-	playJobSet(t, ns, name, builders.Jobs(builders.Ready("node")), heldBack(metav1.ConditionFalse))
-}
-
-// playSuspended says that a JobSet has done what its suspend asks for.
-func playSuspended(t *testing.T, ns, name string) {
-	t.Helper()
-	playJobSet(t, ns, name, builders.Jobs(jobset.ReplicatedJobStatus{Name: "node", Suspended: 1}), heldBack(metav1.ConditionTrue))
-}
-
-func heldBack(status metav1.ConditionStatus) builders.JobSetOption {
-	return func(js *jobset.JobSet) {
-		meta.SetStatusCondition(&js.Status.Conditions, metav1.Condition{
-			Type: string(jobset.JobSetSuspended), Status: status, Reason: "Played", Message: "by the test",
-		})
-	}
+	playJobSet(t, ns, name, builders.Jobs(builders.Ready("node")))
 }
 
 func playCompleted(t *testing.T, ns, name string) {

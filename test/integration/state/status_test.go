@@ -77,7 +77,6 @@ func TestStateIsTrueAtEveryStepOfSuspendResumeComplete(t *testing.T) {
 	setSuspend(t, ns, "a", true)
 	env.AwaitState(t, ns, "a", trainer.TrainJobSuspended, "", soon)
 	awaitSuspend(t, ns, "a", true, soon)
-	playSuspended(t, ns, "a")
 	setSuspend(t, ns, "a", false)
 	awaitSuspend(t, ns, "a", false, soon)
 	playRunning(t, ns, "a")
@@ -137,7 +136,7 @@ func TestJobSetThatSomebodyElseSuspendsGoesOn(t *testing.T) {
 	ns := setUp(t)
 	running(t, ns, "a")
 	patchJobSet(t, ns, "a", `{"spec":{"suspend":true}}`)
-	playSuspended(t, ns, "a")
+	env.PlayHeldBack(t, ns, "a", true)
 	awaitSuspend(t, ns, "a", false, awake)
 	if state := env.Job(t, ns, "a").Status.State; state == trainer.TrainJobSuspended {
 		t.Errorf("the job is %s though nobody has suspended it", state)
