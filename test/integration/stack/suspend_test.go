@@ -222,18 +222,28 @@ func TestAReplacedPatchReachesThePodsAndNothingElseIsLost(t *testing.T) {
 	awaitPods(t, namespace, "a", 2)
 	kept := keep(t, namespace)
 
-	env.PatchJob(t, namespace, "a", harness.Suspend)
-	env.AwaitJobSet(t, job, true)
-	awaitPods(t, namespace, "a", 0)
-	update(t, namespace, "a", func(job *trainer.TrainJob) { job.Spec.RuntimePatches = []trainer.RuntimePatch{placed("m", byArch)} })
-	env.PatchJob(t, namespace, "a", harness.Resume)
-	for _, pod := range awaitPods(t, namespace, "a", 2) {
-		if diff := cmp.Diff(byArch, pod.Spec.NodeSelector); diff != "" {
-			t.Errorf("node selector of pod %s (-want +got):\n%s", pod.Name, diff)
+	for _, round := range []struct {
+		patient  bool
+		selector map[string]string
+	}{{true, byArch}, {false, byOS}} {
+		env.PatchJob(t, namespace, "a", harness.Suspend)
+		env.AwaitJobSet(t, job, true)
+		if round.patient {
+			awaitPods(t, namespace, "a", 0)
 		}
-	}
-	if diff := cmp.Diff(kept, keep(t, namespace)); diff != "" {
-		t.Errorf("what should have stayed (-before +after):\n%s", diff)
+		update(t, namespace, "a", func(job *trainer.TrainJob) {
+			job.Spec.RuntimePatches = []trainer.RuntimePatch{placed("m", round.selector)}
+			job.Spec.Suspend = ptr.To(false)
+		})
+		env.AwaitJobSet(t, job, false)
+		for _, pod := range awaitPods(t, namespace, "a", 2) {
+			if diff := cmp.Diff(round.selector, pod.Spec.NodeSelector); diff != "" {
+				t.Errorf("node selector of pod %s (-want +got):\n%s", pod.Name, diff)
+			}
+		}
+		if diff := cmp.Diff(kept, keep(t, namespace)); diff != "" {
+			t.Errorf("what should have stayed (-before +after):\n%s", diff)
+		}
 	}
 	letGo(t, namespace, "a")
 	env.AwaitState(t, namespace, "a", trainer.TrainJobComplete, "AllJobsCompleted", harness.Soon)
