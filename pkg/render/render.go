@@ -1,13 +1,16 @@
 package render
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	jobsetv1alpha2 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/trainjob/controller/apis/trainer/v1alpha1"
 	"github.com/trainjob/controller/pkg/render/framework"
+	"github.com/trainjob/controller/pkg/render/gang"
 	"github.com/trainjob/controller/pkg/runtimesnapshot"
 	"github.com/trainjob/controller/pkg/trainjob"
 )
@@ -35,6 +38,19 @@ type Objects struct {
 	Nodes int32
 	// TrainerJob is the name of the replicatedJob that trains.
 	TrainerJob string
+	// ConfigMaps that the pods mount, complete.
+	ConfigMaps []*corev1.ConfigMap `json:",omitempty"`
+	// Keys is a Secret that the pods mount; nil when they need none.
+	Keys *KeySecret `json:",omitempty"`
+	// PodGroup for the gang scheduler, complete; nil when none is asked for.
+	PodGroup *unstructured.Unstructured `json:",omitempty"`
+}
+
+// KeySecret is a Secret without its data. The keys are random, so whoever creates the
+// Secret makes them.
+type KeySecret struct {
+	Secret *corev1.Secret
+	Kind   framework.KeyKind
 }
 
 // Render builds the objects of a job. The error is an *Error: the runtime, or the
@@ -64,41 +80,40 @@ func render(job *v1alpha1.TrainJob, runtime *v1alpha1.TrainingRuntimeSpec) (*Obj
 	if len(errs) > 0 {
 		return nil, errs
 	}
-	nodes := resolveNodes(job.Spec.Trainer, runtime.MLPolicy, trainer.job)
-	trainer.job.Template.Spec.Parallelism = ptr.To(nodes)
-	trainer.job.Template.Spec.Completions = ptr.To(nodes)
-	applyTrainer(trainer.container, job.Spec.Trainer)
+	in := framework.Input{
+		JobName: job.Name, Namespace: job.Namespace, UID: job.UID,
+		Trainer: job.Spec.Trainer, Policy: runtime.MLPolicy, Spec: &js.Spec,
+		TrainerJob: trainer.job, Node: trainer.container,
+		Nodes: resolveNodes(job.Spec.Trainer, runtime.MLPolicy, trainer.job),
+	}
+	setPods(trainer.job, in.Nodes)
+	applyTrainer(trainer.container, framework.Peers(in), job.Spec.Trainer)
 
-	added, errs := framework.Build(framework.Input{
-		JobName: job.Name, Trainer: job.Spec.Trainer, Policy: runtime.MLPolicy, Spec: &js.Spec,
-		TrainerJob: trainer.job, Node: trainer.container, Nodes: nodes,
+	added, errs := framework.Build(in)
+	if len(errs) > 0 {
+		return nil, append(errs, checkPodNames(js)...)
+	}
+	objects := &Objects{JobSet: js, Nodes: in.Nodes, TrainerJob: trainer.job.Name} // the job may move in the next step
+	applyFramework(&js.Spec, added)
+	if errs := checkPodNames(js); len(errs) > 0 {
+		return nil, errs
+	}
+	addHelpers(objects, job, added)
+	objects.PodGroup, errs = gang.Build(gang.Input{
+		JobSet: js, Owner: trainjob.OwnerReference(job), Policy: runtime.PodGroupPolicy, TrainerJob: objects.TrainerJob, GangJob: added.Gang,
 	})
-	errs = append(errs, checkPodNames(js)...)
 	if len(errs) > 0 {
 		return nil, errs
 	}
-	applyFramework(&js.Spec, added)
-	return &Objects{JobSet: js, Nodes: nodes, TrainerJob: trainer.job.Name}, nil
+	return objects, nil
 }
 
 // checkTemplate refuses runtimes of which nothing can be built.
 func checkTemplate(runtime *v1alpha1.TrainingRuntimeSpec) field.ErrorList {
-	var errs field.ErrorList
-	if len(runtime.Template.Spec.ReplicatedJobs) == 0 {
-		errs = append(errs, field.Required(templatePath(),
-			"the template has no jobs: add at least the one that trains"))
+	if len(runtime.Template.Spec.ReplicatedJobs) > 0 {
+		return nil
 	}
-	if policy := runtime.PodGroupPolicy; policy != nil {
-		path := field.NewPath("spec", "podGroupPolicy")
-		const remedy = "gang scheduling is not supported by this version of the controller: remove spec.podGroupPolicy"
-		if policy.Coscheduling != nil {
-			errs = append(errs, field.Forbidden(path.Child("coscheduling"), remedy))
-		}
-		if policy.Volcano != nil {
-			errs = append(errs, field.Forbidden(path.Child("volcano"), remedy))
-		}
-	}
-	return errs
+	return field.ErrorList{field.Required(templatePath(), "the template has no jobs: add at least the one that trains")}
 }
 
 // templatePath is where the jobs of a runtime are.
@@ -141,23 +156,4 @@ func ownMetadata(js *jobsetv1alpha2.JobSet, job *v1alpha1.TrainJob) {
 		v1alpha1.AnnotationPatchesHash: PatchesHash(job.Spec.RuntimePatches),
 	})
 	js.OwnerReferences = []metav1.OwnerReference{trainjob.OwnerReference(job)}
-}
-
-// applyFramework puts what the framework adds into the containers it names.
-func applyFramework(spec *jobsetv1alpha2.JobSetSpec, added framework.Output) {
-	for _, addition := range added.Containers {
-		rjob := framework.FindReplicatedJob(spec, addition.ReplicatedJob)
-		container := framework.FindAnyContainer(&rjob.Template.Spec.Template.Spec, addition.Container)
-		container.Env = injectEnv(container.Env, addition.Env)
-		container.Ports = addPorts(container.Ports, addition.Ports)
-	}
-	if added.DNSHostnames {
-		// JobSet's admission does the same; the job must not depend on its being there.
-		if spec.Network == nil {
-			spec.Network = &jobsetv1alpha2.Network{}
-		}
-		if spec.Network.EnableDNSHostnames == nil {
-			spec.Network.EnableDNSHostnames = ptr.To(true)
-		}
-	}
 }

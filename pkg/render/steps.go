@@ -87,24 +87,28 @@ func parallelism(job *batchv1.JobSpec) int32 {
 	return 1
 }
 
-// applyTrainer puts spec.trainer into the training container. command and args
-// replace each other's counterpart only: a given empty list clears it.
-func applyTrainer(container *corev1.Container, trainer *v1alpha1.Trainer) {
+// applyTrainer puts spec.trainer into the training container, and into its peers what
+// is not about how the training is started. command and args replace each other's
+// counterpart only: a given empty list clears it.
+func applyTrainer(container *corev1.Container, peers []*corev1.Container, trainer *v1alpha1.Trainer) {
 	if trainer == nil {
 		return
 	}
-	trainer = trainer.DeepCopy() // its pieces move into the JobSet
-	if trainer.Image != nil && *trainer.Image != "" {
-		container.Image = *trainer.Image
+	for _, node := range append([]*corev1.Container{container}, peers...) {
+		given := trainer.DeepCopy() // its pieces move into the JobSet
+		if given.Image != nil && *given.Image != "" {
+			node.Image = *given.Image
+		}
+		node.Env = mergeEnv(node.Env, given.Env)
+		mergeResources(&node.Resources, given.ResourcesPerNode)
 	}
-	if trainer.Command != nil {
-		container.Command = trainer.Command
+	given := trainer.DeepCopy()
+	if given.Command != nil {
+		container.Command = given.Command
 	}
-	if trainer.Args != nil {
-		container.Args = trainer.Args
+	if given.Args != nil {
+		container.Args = given.Args
 	}
-	container.Env = mergeEnv(container.Env, trainer.Env)
-	mergeResources(&container.Resources, trainer.ResourcesPerNode)
 }
 
 // applyInitializer configures the steps before training that the TrainJob mentions.

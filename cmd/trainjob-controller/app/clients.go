@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -21,6 +22,7 @@ type clients struct {
 	election kubernetes.Interface
 	trainer  versioned.Interface
 	jobSet   jobsetversioned.Interface
+	dynamic  dynamic.Interface
 }
 
 // restConfig reads the connection to the API server.
@@ -59,6 +61,7 @@ func newClients(config *rest.Config, o *Options) (*clients, error) {
 		func() error { c.election, err = kubernetes.NewForConfig(election); return err },
 		func() error { c.trainer, err = versioned.NewForConfig(config); return err },
 		func() error { c.jobSet, err = jobsetversioned.NewForConfig(config); return err },
+		func() error { c.dynamic, err = dynamic.NewForConfig(config); return err },
 	} {
 		if err := make(); err != nil {
 			return nil, fmt.Errorf("make a client: %w", err)

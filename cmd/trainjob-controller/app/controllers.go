@@ -109,6 +109,7 @@ func newControllers(c *clients, w *watches, recorder record.EventRecorder, m *me
 	}
 	builder, err := jobset.New(jobset.Config{
 		TrainJobs: c.trainer.TrainerV1alpha1(), JobSets: c.jobSet.JobsetV1alpha2(), Jobs: c.core.BatchV1(),
+		ConfigMaps: c.core.CoreV1(), Secrets: c.core.CoreV1(), PodGroups: c.dynamic,
 		TrainJobInformer: api.TrainJobs(), JobSetInformer: jobSets, Snapshots: w.configs,
 		Recorder: recorder, Clock: now, Metrics: m,
 	})

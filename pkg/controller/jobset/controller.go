@@ -3,7 +3,9 @@ package jobset
 import (
 	"context"
 
+	"k8s.io/client-go/dynamic"
 	batchclient "k8s.io/client-go/kubernetes/typed/batch/v1"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
@@ -29,6 +31,10 @@ type Config struct {
 	TrainJobs trainerclient.TrainJobsGetter
 	JobSets   jobsetclient.JobSetsGetter
 	Jobs      batchclient.JobsGetter
+	// What a JobSet may need beside it. PodGroups are of either gang scheduler.
+	ConfigMaps corev1client.ConfigMapsGetter
+	Secrets    corev1client.SecretsGetter
+	PodGroups  dynamic.Interface
 	// Informers. That of ConfigMaps is restricted to those with our label; that of
 	// JobSets may strip them to metadata, spec.suspend and status.
 	TrainJobInformer trainerinformers.TrainJobInformer
@@ -43,6 +49,7 @@ type Config struct {
 type Controller struct {
 	trainJobs trainerclient.TrainJobsGetter
 	writer    jobSetWriter
+	helpers   helperWriter
 	jobs      trainerlisters.TrainJobLister
 	jobSets   jobsetlisters.JobSetLister
 	snapshots corelisters.ConfigMapLister
@@ -62,6 +69,10 @@ func New(cfg Config) (*Controller, error) {
 	c := &Controller{
 		trainJobs: cfg.TrainJobs,
 		writer:    jobSetWriter{jobSets: cfg.JobSets, jobs: cfg.Jobs},
+		helpers: helperWriter{
+			configMaps: cfg.ConfigMaps, labelled: corelisters.NewConfigMapLister(cfg.Snapshots.GetIndexer()),
+			secrets: cfg.Secrets, podGroups: cfg.PodGroups, clock: cfg.Clock,
+		},
 		jobs:      cfg.TrainJobInformer.Lister(),
 		jobSets:   cfg.JobSetInformer.Lister(),
 		snapshots: corelisters.NewConfigMapLister(cfg.Snapshots.GetIndexer()),

@@ -37,6 +37,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (queue.Resu
 	if apierrors.IsNotFound(err) {
 		c.status.Forget(key)
 		c.warned.forget(key)
+		c.helpers.released.forget(key)
 		return queue.Result{}, nil
 	}
 	if err != nil || !trainjob.ManagedByUs(job) {
@@ -48,7 +49,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (queue.Resu
 		return queue.Result{}, err
 	}
 	if trainjob.Finished(job) {
-		return c.finish(ctx, job, seen, now)
+		return c.finish(ctx, key, job, seen, now)
 	}
 	if trainjob.Deadline(job, now).Kind == lifetime.Expired {
 		return queue.Result{}, nil // the lifecycle controller ends it
@@ -152,6 +153,9 @@ func (c *Controller) create(ctx context.Context, key cache.ObjectName, job *trai
 		return
 	}
 	out.observed.Nodes = &objects.Nodes
+	if !c.ensureHelpers(ctx, job, objects, true, out) {
+		return
+	}
 	js, err := c.writer.create(ctx, objects.JobSet)
 	switch {
 	case err == nil:
@@ -288,19 +292,23 @@ func (c *Controller) resume(ctx context.Context, job *trainer.TrainJob, seen obs
 		out.result.After = lookAgain
 		return
 	}
-	c.keep(out)(c.writer.resume(ctx, live))
+	if c.ensureForResume(ctx, current, seen, out) {
+		c.keep(out)(c.writer.resume(ctx, live))
+	}
 }
 
 // finish handles a job that is Complete or Failed: a JobSet that has outlived its
-// job's deadline goes, and the counters follow what is left.
-func (c *Controller) finish(ctx context.Context, job *trainer.TrainJob, seen observation, now time.Time) (queue.Result, error) {
+// job's deadline goes, so does the group it was scheduled in, and the counters follow
+// what is left.
+func (c *Controller) finish(ctx context.Context, key cache.ObjectName, job *trainer.TrainJob, seen observation, now time.Time) (queue.Result, error) {
 	own := seen.own(job)
 	var failed error
 	if own != nil && own.DeletionTimestamp.IsZero() && trainjob.FailedFor(job, trainer.ReasonDeadlineExceeded) {
 		failed = c.writer.delete(ctx, own)
 	}
+	released := c.releasePodGroup(ctx, key, job, seen)
 	result, err := c.report(ctx, job, trainjob.Observed{JobSet: own}, now)
-	return result, errors.Join(failed, err)
+	return result, errors.Join(failed, released, err)
 }
 
 // report writes what the status must be after what was observed.

@@ -171,7 +171,6 @@ func TestWhatCannotBeBuilt(t *testing.T) {
 		in   Input
 		want string
 	}{
-		"mpi":     {policy(v1alpha1.MLPolicySource{MPI: &v1alpha1.MPIMLPolicySource{}}), notYet("mpi")},
 		"jax":     {policy(v1alpha1.MLPolicySource{JAX: &v1alpha1.JAXMLPolicySource{}}), notYet("jax")},
 		"xgboost": {policy(v1alpha1.MLPolicySource{XGBoost: &v1alpha1.XGBoostMLPolicySource{}}), notYet("xgboost")},
 		"flux":    {policy(v1alpha1.MLPolicySource{Flux: &v1alpha1.FluxMLPolicySource{}}), notYet("flux")},

@@ -17,12 +17,18 @@ func rendezvousPort() corev1.ContainerPort {
 
 // firstHost is the DNS name of the pod with index 0 of the trainer job, in the
 // subdomain that JobSet makes for the job.
-func firstHost(in Input) string {
-	subdomain := in.JobName
+func firstHost(in Input) string { return host(in, in.TrainerJob.Name, 0) }
+
+// host is the DNS name of a pod of a replicatedJob with one replica.
+func host(in Input, rjob string, index int32) string {
+	return fmt.Sprintf("%s-%s-0-%d.%s", in.JobName, rjob, index, subdomain(in))
+}
+
+func subdomain(in Input) string {
 	if in.Spec.Network != nil && in.Spec.Network.Subdomain != "" {
-		subdomain = in.Spec.Network.Subdomain
+		return in.Spec.Network.Subdomain
 	}
-	return fmt.Sprintf("%s-%s-0-0.%s", in.JobName, in.TrainerJob.Name, subdomain)
+	return in.JobName
 }
 
 // completionIndex reads the index of the pod in its Job.

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	jobsetv1alpha2 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
@@ -13,8 +14,11 @@ import (
 
 // Input is what a framework may look at. It must not be written to.
 type Input struct {
-	// JobName is the name of the TrainJob and of its JobSet.
-	JobName string
+	// JobName is the name of the TrainJob and of its JobSet. Namespace and UID are the
+	// TrainJob's, too.
+	JobName   string
+	Namespace string
+	UID       types.UID
 	// Trainer is spec.trainer of the TrainJob; nil when the user gave none.
 	Trainer *v1alpha1.Trainer
 	// Policy is spec.mlPolicy of the runtime; nil when it has none.
@@ -32,8 +36,46 @@ type Input struct {
 type Output struct {
 	// Containers says what is added to which container, in order.
 	Containers []Addition
+	// Pods says what is changed about the pods of which replicatedJob, in order.
+	Pods []PodAddition
+	// Removed names replicatedJobs that are left out, with whatever refers to them.
+	Removed []string
 	// DNSHostnames is true when the pods look each other up by name.
 	DNSHostnames bool
+	// ConfigMaps are the files that the pods mount.
+	ConfigMaps []Files
+	// Keys is the Secret that the pods mount; nil when they need none.
+	Keys *Keys
+	// Gang names the replicatedJob whose pods are the training nodes when that is not
+	// the one which trains: a launcher starts when its workers are ready.
+	Gang string
+}
+
+// Files is a ConfigMap by its name and data.
+type Files struct {
+	Name string
+	Data map[string]string
+}
+
+// Keys is a Secret by its name. What is in it is random, so it is made when the Secret
+// is created and not here.
+type Keys struct {
+	Name string
+	Kind KeyKind
+}
+
+// KeyKind says which keys a Secret holds.
+type KeyKind string
+
+// PodAddition is what all pods of one replicatedJob get.
+type PodAddition struct {
+	ReplicatedJob string
+	// Count is the number of its pods; nil leaves it as it is.
+	Count *int32
+	// Volumes replace those of the same name.
+	Volumes []corev1.Volume
+	// InitContainers run after those of the template.
+	InitContainers []corev1.Container
 }
 
 // Addition is what one container gets. Its values belong to the receiver: no two
@@ -46,6 +88,8 @@ type Addition struct {
 	Env []corev1.EnvVar
 	// Ports are added unless the container has the same number and protocol.
 	Ports []corev1.ContainerPort
+	// Mounts replace those at the same path.
+	Mounts []corev1.VolumeMount
 }
 
 // entry is one framework.
@@ -59,7 +103,7 @@ type entry struct {
 // table lists the frameworks in the order of the fields of MLPolicySource.
 var table = []entry{
 	{"torch", func(p *v1alpha1.MLPolicy) bool { return p.Torch != nil }, buildTorch},
-	{"mpi", func(p *v1alpha1.MLPolicy) bool { return p.MPI != nil }, notSupported("mpi")},
+	{"mpi", func(p *v1alpha1.MLPolicy) bool { return p.MPI != nil }, buildMPI},
 	{"jax", func(p *v1alpha1.MLPolicy) bool { return p.JAX != nil }, notSupported("jax")},
 	{"xgboost", func(p *v1alpha1.MLPolicy) bool { return p.XGBoost != nil }, notSupported("xgboost")},
 	{"flux", func(p *v1alpha1.MLPolicy) bool { return p.Flux != nil }, notSupported("flux")},
