@@ -117,3 +117,17 @@ func TestReservedVolumesOfMPIReplaceTheUsers(t *testing.T) {
 		t.Errorf("mounts (-want +got):\n%s", diff)
 	}
 }
+
+func TestAGangCountsTheTrainersPodsWithTheUsersResources(t *testing.T) {
+	job, runtime := fromFiles(t, "torch", "full")
+	runtime.Spec.PodGroupPolicy = &v1alpha1.PodGroupPolicy{PodGroupPolicySource: v1alpha1.PodGroupPolicySource{
+		Coscheduling: &v1alpha1.CoschedulingPodGroupPolicySource{}}}
+	checkGolden(t, "torch-coscheduling", mustRender(t, job, runtime))
+}
+
+func TestAGangOfWorkersStartsBeforeItsLauncher(t *testing.T) {
+	job, runtime := fromFiles(t, "mpi", "bare")
+	runtime.Spec.PodGroupPolicy = &v1alpha1.PodGroupPolicy{PodGroupPolicySource: v1alpha1.PodGroupPolicySource{
+		Volcano: &v1alpha1.VolcanoPodGroupPolicySource{}}}
+	checkGolden(t, "mpi-volcano", mustRender(t, job, runtime))
+}

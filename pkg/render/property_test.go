@@ -5,12 +5,14 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	jobsetv1alpha2 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
@@ -138,8 +140,12 @@ func (r random) runtime() Runtime {
 				})}
 			})}
 		})
+		if r.yes(30) {
+			policy.Torch, policy.MPI = nil, ptr.To(v1alpha1.MPIMLPolicySource{RunLauncherAsNode: maybe(r, func() bool { return r.yes(70) }),
+				NumProcPerNode: maybe(r, func() int32 { return r.Int32N(4) }), SSHAuthMountPath: maybe(r, r.word)})
+		}
 		return policy
-	})}}
+	}), PodGroupPolicy: maybe(r, r.podGroupPolicy)}}
 	names := jobPool
 	if r.yes(30) {
 		names = jobPool[:r.IntN(len(jobPool)+1)]
@@ -150,7 +156,35 @@ func (r random) runtime() Runtime {
 	for _, name := range names {
 		template.Spec.ReplicatedJobs = append(template.Spec.ReplicatedJobs, r.replicatedJob(name))
 	}
+	if policy := runtime.Spec.MLPolicy; policy != nil && policy.MPI != nil && r.yes(90) {
+		r.addLauncher(&template.Spec)
+	}
 	return runtime
+}
+
+// addLauncher makes a template fit for MPI.
+func (r random) addLauncher(spec *jobsetv1alpha2.JobSetSpec) {
+	for i := range spec.ReplicatedJobs {
+		delete(spec.ReplicatedJobs[i].Template.Labels, v1alpha1.LabelAncestorStep)
+	}
+	launcher := r.replicatedJob("node")
+	launcher.Name = "launcher"
+	launcher.DependsOn = some(r, func() jobsetv1alpha2.DependsOn {
+		return jobsetv1alpha2.DependsOn{Name: pick(r, jobPool), Status: jobsetv1alpha2.DependencyReady}
+	})
+	spec.ReplicatedJobs = append(spec.ReplicatedJobs, launcher)
+	spec.SuccessPolicy = maybe(r, func() jobsetv1alpha2.SuccessPolicy {
+		return jobsetv1alpha2.SuccessPolicy{TargetReplicatedJobs: some(r, func() string { return pick(r, []string{"node", "launcher"}) })}
+	})
+}
+
+func (r random) podGroupPolicy() v1alpha1.PodGroupPolicy {
+	if r.yes(50) {
+		return v1alpha1.PodGroupPolicy{PodGroupPolicySource: v1alpha1.PodGroupPolicySource{Coscheduling: &v1alpha1.CoschedulingPodGroupPolicySource{
+			ScheduleTimeoutSeconds: maybe(r, r.Int32)}}}
+	}
+	return v1alpha1.PodGroupPolicy{PodGroupPolicySource: v1alpha1.PodGroupPolicySource{Volcano: &v1alpha1.VolcanoPodGroupPolicySource{
+		NetworkTopology: maybe(r, func() v1alpha1.VolcanoNetworkTopology { return v1alpha1.VolcanoNetworkTopology{Mode: r.word()} })}}}
 }
 
 func (r random) patch() v1alpha1.RuntimePatch {
@@ -232,8 +266,18 @@ func TestAnyJobOnAnyRuntime(t *testing.T) {
 func checkRendered(t *testing.T, seed uint64, objects *Objects, runtime Runtime) {
 	t.Helper()
 	jobs := objects.JobSet.Spec.ReplicatedJobs
+	templates := slices.Clone(runtime.Spec.Template.Spec.ReplicatedJobs)
+	if policy := runtime.Spec.MLPolicy; policy != nil && policy.MPI != nil {
+		checkMPI(t, seed, objects, *policy.MPI)
+		if len(jobs) < len(templates) {
+			templates = slices.DeleteFunc(templates, func(j jobsetv1alpha2.ReplicatedJob) bool { return j.Name == "node" })
+		}
+	}
+	if group := objects.PodGroup; group != nil {
+		checkGang(t, seed, objects)
+	}
 	for i := range jobs {
-		template := runtime.Spec.Template.Spec.ReplicatedJobs[i]
+		template := templates[i]
 		if jobs[i].Name != template.Name {
 			t.Fatalf("seed %d: job %d is %s, in the runtime it is %s", seed, i, jobs[i].Name, template.Name)
 		}
@@ -253,14 +297,59 @@ func checkRendered(t *testing.T, seed uint64, objects *Objects, runtime Runtime)
 		}
 	}
 	trainer := jobs[slices.IndexFunc(jobs, func(j jobsetv1alpha2.ReplicatedJob) bool { return j.Name == objects.TrainerJob })]
-	if *trainer.Template.Spec.Parallelism != objects.Nodes || *trainer.Template.Spec.Completions != objects.Nodes || trainer.Replicas != 1 {
-		t.Fatalf("seed %d: the trainer job does not have %d nodes", seed, objects.Nodes)
+	want := objects.Nodes
+	if objects.Keys != nil {
+		want = 1 // the launcher
+	}
+	if *trainer.Template.Spec.Parallelism != want || *trainer.Template.Spec.Completions != want || trainer.Replicas != 1 {
+		t.Fatalf("seed %d: the trainer job does not have %d pods", seed, want)
 	}
 	if policy := runtime.Spec.MLPolicy; policy != nil && policy.Torch != nil {
 		env := podOf(&trainer).Containers[0].Env
 		if env[0].Name != "PET_NNODES" || slices.ContainsFunc(env[1:], func(e corev1.EnvVar) bool { return e.Name == "PET_NNODES" }) {
 			t.Fatalf("seed %d: PET_NNODES is not once and first", seed)
 		}
+	}
+}
+
+// checkMPI holds what is true of every job under MPI.
+func checkMPI(t *testing.T, seed uint64, objects *Objects, policy v1alpha1.MPIMLPolicySource) {
+	t.Helper()
+	if lines := strings.Count(objects.ConfigMaps[0].Data["hostfile"], "\n"); lines != int(objects.Nodes) {
+		t.Fatalf("seed %d: the hostfile names %d nodes of %d", seed, lines, objects.Nodes)
+	}
+	workers := objects.Nodes
+	if ptr.Deref(policy.RunLauncherAsNode, false) {
+		workers--
+	}
+	found := slices.IndexFunc(objects.JobSet.Spec.ReplicatedJobs, func(j jobsetv1alpha2.ReplicatedJob) bool { return j.Name == "node" })
+	if (workers > 0) != (found >= 0) {
+		t.Fatalf("seed %d: %d workers, and the index of their job is %d", seed, workers, found)
+	}
+	if workers > 0 && *objects.JobSet.Spec.ReplicatedJobs[found].Template.Spec.Parallelism != workers {
+		t.Fatalf("seed %d: there are not %d workers", seed, workers)
+	}
+	if workers == 0 && strings.Contains(toJSON(t, objects.JobSet.Spec.SuccessPolicy), `"node"`) {
+		t.Fatalf("seed %d: the success policy names a job that is left out", seed)
+	}
+}
+
+// checkGang compares the size of a gang with the pods that say they are in it.
+func checkGang(t *testing.T, seed uint64, objects *Objects) {
+	t.Helper()
+	var members int64
+	for _, rjob := range objects.JobSet.Spec.ReplicatedJobs {
+		meta := rjob.Template.Spec.Template.ObjectMeta
+		if meta.Labels["scheduling.x-k8s.io/pod-group"] == "bert" || meta.Annotations["scheduling.k8s.io/group-name"] == "bert" {
+			pods := ptr.Deref(rjob.Template.Spec.Parallelism, 1)
+			if rjob.Template.Spec.Completions != nil {
+				pods = min(pods, *rjob.Template.Spec.Completions)
+			}
+			members += int64(max(rjob.Replicas, 1)) * int64(pods)
+		}
+	}
+	if wanted, _, _ := unstructured.NestedInt64(objects.PodGroup.Object, "spec", "minMember"); wanted != members || members == 0 {
+		t.Fatalf("seed %d: the gang waits for %d pods, and %d are in it", seed, wanted, members)
 	}
 }
 

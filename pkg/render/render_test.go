@@ -185,11 +185,7 @@ func TestRenderErrors(t *testing.T) {
 	jobs := func(rjobs ...jobsetv1alpha2.ReplicatedJob) Runtime {
 		return set(func(spec *v1alpha1.TrainingRuntimeSpec) { spec.Template.Spec.ReplicatedJobs = rjobs })
 	}
-	named := func(name string, change ...func(*v1alpha1.TrainJobSpec)) *v1alpha1.TrainJob {
-		job := trainJob(change...)
-		job.Name = name
-		return job
-	}
+	named := func(name string) *v1alpha1.TrainJob { job := trainJob(); job.Name = name; return job }
 	cases := map[string]struct {
 		job     *v1alpha1.TrainJob
 		runtime Runtime
@@ -224,8 +220,6 @@ func TestRenderErrors(t *testing.T) {
 		}), []string{"spec.podGroupPolicy coscheduling, volcano"}, "keep one of these fields"},
 		"a name that is too long": {named(strings.Repeat("a", 50)), torchRuntime(),
 			[]string{"metadata.name " + strings.Repeat("a", 50)}, "aaa-node-0-1-xxxxx, which has 65 characters of at most 63: use a name that is 2 shorter"},
-		"more workers than the name has room for": {named(strings.Repeat("a", 47), withTrainer(v1alpha1.Trainer{NumNodes: ptr.To[int32](1000)})), mpiRuntime(),
-			[]string{"metadata.name " + strings.Repeat("a", 47)}, "aaa-node-0-999-xxxxx, which has 64 characters"},
 		"a name that is no label": {named("7b"), torchRuntime(), []string{"metadata.name 7b"}, "7b-node-0-1-xxxxx, which is no DNS label"},
 	}
 	for name, tc := range cases {

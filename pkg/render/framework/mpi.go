@@ -25,6 +25,9 @@ const (
 	SSHPublicKey  = "ssh-publickey"
 )
 
+// maxFileBytes is the most that a ConfigMap's data can hold.
+const maxFileBytes = 1 << 20
+
 const (
 	mpiWorkers = "node" // the name of the replicatedJob of the workers
 
@@ -120,6 +123,10 @@ func (m mpi) check() field.ErrorList {
 			"this is the replicatedJob of the workers: put the label %s: %s on the launcher instead", v1alpha1.LabelAncestorStep, v1alpha1.StepTrainer)))
 	}
 	errs = append(errs, m.checkIndexed(jobs, m.TrainerJob)...)
+	if size := int64(m.Nodes) * int64(len(m.line(mpiWorkers, max(m.count, 1)-1))); size > maxFileBytes {
+		return append(errs, field.Invalid(field.NewPath("spec", "trainer", "numNodes"), m.Nodes, fmt.Sprintf(
+			"the hostfile would take %d bytes of at most %d: use fewer nodes", size, maxFileBytes)))
+	}
 	if m.count < 1 {
 		return errs
 	}
@@ -175,8 +182,8 @@ func (m mpi) slots() int64 {
 		return slots
 	}
 	node := m.Node
-	if m.count > 0 {
-		node = mpiPeers(m.Input)[0]
+	if peers := mpiPeers(m.Input); m.count > 0 && len(peers) > 0 {
+		node = peers[0]
 	}
 	return max(GPUs(&node.Resources), 1)
 }
@@ -185,12 +192,16 @@ func (m mpi) slots() int64 {
 func (m mpi) hostfile() string {
 	var b strings.Builder
 	if m.launcherTrains {
-		fmt.Fprintf(&b, "%s slots=%d\n", firstHost(m.Input), m.slots())
+		b.WriteString(m.line(m.TrainerJob.Name, 0))
 	}
 	for i := range m.count {
-		fmt.Fprintf(&b, "%s slots=%d\n", host(m.Input, mpiWorkers, i), m.slots())
+		b.WriteString(m.line(mpiWorkers, i))
 	}
 	return b.String()
+}
+
+func (m mpi) line(rjob string, index int32) string {
+	return fmt.Sprintf("%s slots=%d\n", host(m.Input, rjob, index), m.slots())
 }
 
 func (m mpi) hostfileName() string { return m.JobName + "-mpi-hostfile" }

@@ -50,8 +50,8 @@ func Build(in Input) (*unstructured.Unstructured, field.ErrorList) {
 		return nil, nil
 	}
 	spec := map[string]any{"minMember": count}
-	if len(total) > 0 {
-		spec["minResources"] = quantities(total)
+	if needed := quantities(total); len(needed) > 0 {
+		spec["minResources"] = needed
 	}
 	var group *unstructured.Unstructured
 	if in.Policy.Coscheduling != nil {
