@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
@@ -46,6 +47,27 @@ var claims = map[string]func(t *testing.T, namespace string){
 					t.Errorf("with GPUs torchrun is told to start %s processes, want auto", v.Value)
 				}
 			}
+		}
+	},
+	"deepspeed.yaml": func(t *testing.T, namespace string) {
+		completes(t, namespace, "deepspeed", 1)
+		for _, name := range []string{"launcher", "node"} {
+			for _, pod := range podsOf(t, namespace, "deepspeed", name) {
+				node := pod.Spec.Containers[0]
+				if gpus := node.Resources.Limits["nvidia.com/gpu"]; gpus.Value() != 4 {
+					t.Errorf("pod %s has %s GPUs, want 4", pod.Name, gpus.String())
+				}
+				if starts := node.Command[0] == "mpirun"; starts != (name == "launcher") {
+					t.Errorf("pod %s runs %v", pod.Name, node.Command)
+				}
+			}
+		}
+		hosts, err := env.Core.CoreV1().ConfigMaps(namespace).Get(t.Context(), "deepspeed-mpi-hostfile", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := "deepspeed-launcher-0-0.deepspeed slots=4\ndeepspeed-node-0-0.deepspeed slots=4\n"; hosts.Data["hostfile"] != want {
+			t.Errorf("the hostfile is %q, want %q", hosts.Data["hostfile"], want)
 		}
 	},
 	"suspended.yaml": func(t *testing.T, namespace string) {
