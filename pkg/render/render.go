@@ -1,6 +1,8 @@
 package render
 
 import (
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
@@ -40,7 +42,7 @@ type Objects struct {
 // Render builds the objects of a job. The error is an *Error: the runtime, or the
 // TrainJob's use of it, is wrong, and only a change of one of them helps.
 func Render(job *v1alpha1.TrainJob, runtime Runtime) (*Objects, error) {
-	objects, errs := render(job, &runtime.Spec)
+	objects, errs := render(job, runtime.Name, &runtime.Spec)
 	if len(errs) > 0 {
 		return nil, &Error{Runtime: runtime.Kind + " " + runtime.Name, Errs: errs}
 	}
@@ -49,7 +51,7 @@ func Render(job *v1alpha1.TrainJob, runtime Runtime) (*Objects, error) {
 
 // render goes through the layers in their order. What is found wrong in one layer is
 // reported together; a later layer is not tried on top of a broken one.
-func render(job *v1alpha1.TrainJob, runtime *v1alpha1.TrainingRuntimeSpec) (*Objects, field.ErrorList) {
+func render(job *v1alpha1.TrainJob, name string, runtime *v1alpha1.TrainingRuntimeSpec) (*Objects, field.ErrorList) {
 	if errs := checkTemplate(runtime); len(errs) > 0 {
 		return nil, errs
 	}
@@ -67,11 +69,13 @@ func render(job *v1alpha1.TrainJob, runtime *v1alpha1.TrainingRuntimeSpec) (*Obj
 	nodes := resolveNodes(job.Spec.Trainer, runtime.MLPolicy, trainer.job)
 	trainer.job.Template.Spec.Parallelism = ptr.To(nodes)
 	trainer.job.Template.Spec.Completions = ptr.To(nodes)
+	runtimeCommand := slices.Concat(trainer.container.Command, trainer.container.Args)
 	applyTrainer(trainer.container, job.Spec.Trainer)
 
 	added, errs := framework.Build(framework.Input{
 		JobName: job.Name, Trainer: job.Spec.Trainer, Policy: runtime.MLPolicy, Spec: &js.Spec,
 		TrainerJob: trainer.job, Node: trainer.container, Nodes: nodes,
+		RuntimeName: name, RuntimeCommand: runtimeCommand,
 	})
 	errs = append(errs, checkPodNames(js)...)
 	if len(errs) > 0 {
@@ -150,6 +154,7 @@ func applyFramework(spec *jobsetv1alpha2.JobSetSpec, added framework.Output) {
 		container := framework.FindAnyContainer(&rjob.Template.Spec.Template.Spec, addition.Container)
 		container.Env = injectEnv(container.Env, addition.Env)
 		container.Ports = addPorts(container.Ports, addition.Ports)
+		container.Command = append(container.Command, addition.Command...)
 	}
 	if added.DNSHostnames {
 		// JobSet's admission does the same; the job must not depend on its being there.
