@@ -27,24 +27,30 @@ func TestGoldenFiles(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			job, runtime := fromFiles(t, tc.runtime, tc.job)
-			got, err := yaml.Marshal(mustRender(t, job, runtime))
-			if err != nil {
-				t.Fatal(err)
-			}
-			file := filepath.Join("testdata", "golden", name+".yaml")
-			if *update {
-				if err := os.WriteFile(file, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), string(got)); diff != "" {
-				t.Errorf("run the test with -update and read the difference before committing it (-want +got):\n%s", diff)
-			}
+			checkGolden(t, filepath.Join("golden", name), mustRender(t, job, runtime))
 		})
+	}
+}
+
+// checkGolden compares objects with a file of testdata, or with -update writes it.
+func checkGolden(t *testing.T, name string, objects *Objects) {
+	t.Helper()
+	got, err := yaml.Marshal(objects)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join("testdata", name+".yaml")
+	if *update {
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("run the test with -update and read the difference before committing it (-want +got):\n%s", diff)
 	}
 }
 
