@@ -1,6 +1,8 @@
 package framework
 
 import (
+	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -195,5 +197,30 @@ func TestWhatTorchtuneCannotTrain(t *testing.T) {
 				t.Errorf("errors (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestThePageOnFrameworksListsWhatTorchtuneTrains(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/frameworks.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range torchtuneModels() {
+		row := "| torchtune-" + name + " |"
+		for _, on := range []string{onOneDevice, onOneNode, onSeveralNodes} {
+			var ways []string
+			for _, what := range []string{tuneFull, tuneLoRA, tuneQLoRA} {
+				if slices.Contains(torchtuneConfigs[torchtuneModel("torchtune-"+name)], what+on) {
+					ways = append(ways, what)
+				}
+			}
+			if cell := strings.Join(ways, ", "); cell != "" {
+				row += " " + cell
+			}
+			row += " |"
+		}
+		if !strings.Contains(string(page), "\n"+row+"\n") {
+			t.Errorf("the page has no row %s", row)
+		}
 	}
 }
