@@ -2,6 +2,7 @@ package harness
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -57,11 +58,13 @@ func Summary(events []cluster.AuditEvent) map[string]int {
 	return counts
 }
 
-// Refused are those of the requests that the API server did not grant.
+// Refused are those of the requests that the API server did not grant, but for conflicts
+// with what others wrote at the same moment.
 func Refused(events []cluster.AuditEvent) string {
 	var all []string
 	for _, event := range events {
-		if event.Code >= 400 {
+		conflict := event.Code == http.StatusConflict && event.Verb != "create"
+		if event.Code >= 400 && !conflict {
 			all = append(all, fmt.Sprintf("%s %s %s/%s: %d", event.Verb, event.Resource, event.Namespace, event.Name, event.Code))
 		}
 	}

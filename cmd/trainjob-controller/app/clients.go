@@ -47,7 +47,7 @@ func newClients(config *rest.Config, o *Options) (*clients, error) {
 	core.ContentType = runtime.ContentTypeProtobuf
 	core.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	events := rest.CopyConfig(core)
-	events.QPS, events.Burst = 100, 200
+	events.QPS, events.Burst = 30, 100
 	election := rest.CopyConfig(core)
 	election.Timeout = o.LeaderElection.RenewDeadline.Duration / 2
 

@@ -26,6 +26,10 @@ import (
 // or our own cache's next event, should that event not come.
 const lookAgain = time.Second
 
+// refusedAgain is how long to wait before a JobSet that was called invalid is tried once
+// more.
+const refusedAgain = 45 * time.Second
+
 // sync brings the JobSet to what the job wants and the job's status to what the
 // JobSet says.
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (queue.Result, error) {
@@ -162,6 +166,10 @@ func (c *Controller) create(ctx context.Context, key cache.ObjectName, job *trai
 	default:
 		out.observed.Blocked = &trainjob.Cause{Reason: trainer.ReasonCreationFailed, Message: creationMessage(job, err)}
 		out.err = fmt.Errorf("create JobSet: %w", err)
+		if apierrors.IsInvalid(err) {
+			// What is sent does not change; only another version of JobSet could take it.
+			out.err = queue.RetryAfter(out.err, refusedAgain)
+		}
 	}
 }
 
@@ -181,9 +189,19 @@ func (c *Controller) wantedAgain(ctx context.Context, job *trainer.TrainJob, see
 // creationMessage names the snapshot when what it contains was refused.
 func creationMessage(job *trainer.TrainJob, err error) string {
 	if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
-		return fmt.Sprintf("the JobSet built from ConfigMap %q was refused: %v", runtimesnapshot.Name(job.Name), err)
+		return fmt.Sprintf("the JobSet built from ConfigMap %q was refused: %s", runtimesnapshot.Name(job.Name), abridged(err.Error()))
 	}
-	return fmt.Sprintf("the JobSet cannot be created: %v", err)
+	return fmt.Sprintf("the JobSet cannot be created: %s", abridged(err.Error()))
+}
+
+// abridged leaves out the middle of a long message: JobSet's admission quotes all that it
+// was sent before it says what is wrong with it.
+func abridged(message string) string {
+	const head, tail = 200, 600
+	if len(message) <= head+tail {
+		return message
+	}
+	return strings.ToValidUTF8(message[:head], "") + " [...] " + strings.ToValidUTF8(message[len(message)-tail:], "")
 }
 
 // announce tells of a new JobSet, as a warning when one was there before.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	batchclient "k8s.io/client-go/kubernetes/typed/batch/v1"
@@ -54,10 +55,9 @@ func (w jobSetWriter) resume(ctx context.Context, js *jobset.JobSet) (*jobset.Jo
 	return w.patch(ctx, js, `{"metadata":{"uid":%q,"resourceVersion":%q},"spec":{"suspend":false}}`, js.UID, js.ResourceVersion)
 }
 
-// remade takes the note off that child Jobs have to be made anew.
+// remade takes the note off that child Jobs have to be made anew. Nobody else writes it.
 func (w jobSetWriter) remade(ctx context.Context, js *jobset.JobSet) (*jobset.JobSet, error) {
-	return w.patch(ctx, js, `{"metadata":{"uid":%q,"resourceVersion":%q,"annotations":{%q:null}}}`,
-		js.UID, js.ResourceVersion, annotationRemake)
+	return w.patch(ctx, js, `{"metadata":{"uid":%q,"annotations":{%q:null}}}`, js.UID, annotationRemake)
 }
 
 func (w jobSetWriter) patch(ctx context.Context, js *jobset.JobSet, format string, args ...any) (*jobset.JobSet, error) {
@@ -75,6 +75,9 @@ func (w jobSetWriter) refresh(ctx context.Context, live, desired *jobset.JobSet)
 	if len(removedFrom) > 0 {
 		slices.Sort(removedFrom)
 		metav1.SetMetaDataAnnotation(&updated.ObjectMeta, annotationRemake, strings.Join(slices.Compact(removedFrom), ","))
+	}
+	if equality.Semantic.DeepEqual(live, updated) {
+		return live, nil // the cache does not show our own update yet
 	}
 	return w.jobSets.JobSets(live.Namespace).Update(ctx, updated, metav1.UpdateOptions{})
 }

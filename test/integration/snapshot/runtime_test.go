@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -174,4 +175,34 @@ func TestAJobThatHasLostEverythingButItsJobSetGoesOn(t *testing.T) {
 	env.AwaitState(t, namespace, "a", trainer.TrainJobRunning, trainer.ReasonPodsReady, harness.Soon)
 	setJobSetStatus(t, namespace, "a", completed)
 	env.AwaitState(t, namespace, "a", trainer.TrainJobComplete, "AllJobsCompleted", harness.Soon)
+}
+
+// A change of the patches needs the snapshot. Until it can be taken again the job says
+// what it waits for.
+func TestPatchesThatCannotBeAppliedAreWaitedFor(t *testing.T) {
+	t.Parallel()
+	namespace := env.Namespace(t)
+	env.NewRuntime(t, namespace, builders.TorchSpec())
+	job := env.NewJob(t, namespace, "a")
+	env.AwaitJobSet(t, job, false)
+	env.PatchJob(t, namespace, "a", harness.Suspend)
+	env.AwaitJobSet(t, job, true)
+	env.PlayHeldBack(t, namespace, "a", true)
+	upsets["deleted"](t, namespace)
+	if err := env.Core.CoreV1().ConfigMaps(namespace).Delete(t.Context(), "a-runtime-snapshot", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	env.PatchJob(t, namespace, "a", `{"spec":{"suspend":false,"runtimePatches":[{"manager":"m","trainingRuntimeSpec":{"template":{"spec":{"replicatedJobs":[
+		{"name":"node","template":{"spec":{"template":{"spec":{"nodeSelector":{"zone":"b"}}}}}}]}}}}]}}`)
+	pending := env.AwaitState(t, namespace, "a", trainer.TrainJobPending, trainer.ReasonSnapshotInvalid, harness.Soon)
+	if c := meta.FindStatusCondition(pending.Status.Conditions, string(trainer.TrainJobPending)); !strings.Contains(c.Message, "a-runtime-snapshot") {
+		t.Errorf("the message does not name the snapshot: %s", c.Message)
+	}
+	env.AwaitJobSet(t, job, true)
+	env.NewRuntime(t, namespace, builders.TorchSpec())
+	js := env.AwaitJobSet(t, job, false)
+	if zone := js.Spec.ReplicatedJobs[0].Template.Spec.Template.Spec.NodeSelector["zone"]; zone != "b" {
+		t.Errorf("the JobSet was resumed in zone %q, want b", zone)
+	}
+	env.AwaitState(t, namespace, "a", trainer.TrainJobPending, trainer.ReasonWaitingForPods, harness.Soon)
 }

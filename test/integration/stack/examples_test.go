@@ -1,0 +1,118 @@
+package stack
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
+	"github.com/trainjob/controller/test/harness"
+)
+
+// claims are what the comments of the examples say, by file.
+var claims = map[string]func(t *testing.T, namespace string){
+	"plain.yaml": func(t *testing.T, namespace string) { completes(t, namespace, "plain", 1) },
+	"deadline.yaml": func(t *testing.T, namespace string) {
+		job := completes(t, namespace, "deadline", 1)
+		if limit := job.Status.Lifecycle.ActiveDeadlineSeconds; ptr.Deref(limit, 0) != 3600 {
+			t.Errorf("the deadline is %v, want an hour", limit)
+		}
+	},
+	"ttl.yaml": func(t *testing.T, namespace string) {
+		job := completes(t, namespace, "ttl", 1)
+		if limit := job.Status.Lifecycle.TTLSecondsAfterFinished; ptr.Deref(limit, 0) != 600 {
+			t.Errorf("the time to live is %v, want ten minutes", limit)
+		}
+	},
+	"torch.yaml": func(t *testing.T, namespace string) {
+		completes(t, namespace, "torch", 2)
+		for _, pod := range podsOf(t, namespace, "torch", "node") {
+			node := pod.Spec.Containers[0]
+			if gpus := node.Resources.Limits["nvidia.com/gpu"]; gpus.Value() != 4 {
+				t.Errorf("pod %s has %s GPUs, want 4", pod.Name, gpus.String())
+			}
+			if cpus := node.Resources.Requests.Cpu().Value(); cpus != 8 {
+				t.Errorf("pod %s has %d CPUs, want 8", pod.Name, cpus)
+			}
+			if command := strings.Join(append(node.Command, node.Args...), " "); command != "torchrun /workspace/train.py --epochs 3" {
+				t.Errorf("pod %s runs %q", pod.Name, command)
+			}
+			for _, v := range node.Env {
+				if v.Name == "PET_NPROC_PER_NODE" && v.Value != "auto" {
+					t.Errorf("with GPUs torchrun is told to start %s processes, want auto", v.Value)
+				}
+			}
+		}
+	},
+	"suspended.yaml": func(t *testing.T, namespace string) {
+		env.AwaitState(t, namespace, "suspended", trainer.TrainJobSuspended, trainer.ReasonSuspended, harness.Soon)
+		if env.JobSetOf(t, namespace, "suspended") != nil {
+			t.Error("a job that was never resumed has a JobSet")
+		}
+		// The command of the comment.
+		env.Kubectl(t, "-n", namespace, "patch", "trainjob", "suspended", "--type", "merge", "-p", `{"spec":{"suspend":false}}`)
+		completes(t, namespace, "suspended", 1)
+		for _, pod := range podsOf(t, namespace, "suspended", "node") {
+			if pod.Spec.NodeSelector["kubernetes.io/os"] != "linux" {
+				t.Errorf("pod %s has node selector %v", pod.Name, pod.Spec.NodeSelector)
+			}
+		}
+	},
+}
+
+func completes(t *testing.T, namespace, name string, nodes int) *trainer.TrainJob {
+	t.Helper()
+	job := env.AwaitState(t, namespace, name, trainer.TrainJobComplete, "AllJobsCompleted", 2*harness.Soon)
+	if pods := podsOf(t, namespace, name, "node"); len(pods) != nodes {
+		t.Errorf("job %s ran %d pods, want %d", name, len(pods), nodes)
+	}
+	return job
+}
+
+func TestTheExamplesDoWhatTheirCommentsSay(t *testing.T) {
+	t.Parallel()
+	artifacts := filepath.Join(harness.SourceDir(), "artifacts")
+	env.Kubectl(t, "apply", "-k", filepath.Join(artifacts, "runtimes"))
+	files, err := filepath.Glob(filepath.Join(artifacts, "examples", "*.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no examples: %v", err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			t.Parallel()
+			claim, tested := claims[filepath.Base(file)]
+			if !tested {
+				t.Skip("nobody has said here what this example claims")
+			}
+			namespace := env.Namespace(t)
+			env.Kubectl(t, "apply", "-f", inNamespace(t, file, namespace))
+			claim(t, namespace)
+		})
+	}
+}
+
+// inNamespace is a copy of an example for another namespace.
+func inNamespace(t *testing.T, file, namespace string) string {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var object map[string]any
+	if err := yaml.Unmarshal(data, &object); err != nil {
+		t.Fatal(err)
+	}
+	object["metadata"].(map[string]any)["namespace"] = namespace
+	if data, err = yaml.Marshal(object); err != nil {
+		t.Fatal(err)
+	}
+	copied := filepath.Join(t.TempDir(), filepath.Base(file))
+	if err := os.WriteFile(copied, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return copied
+}
