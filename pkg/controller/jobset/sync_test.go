@@ -41,6 +41,7 @@ type fixture struct {
 	clock      *clocktesting.FakeClock
 	trainer    *trainerfake.Clientset
 	jobSet     *jobsetfake.Clientset
+	core       *corefake.Clientset
 	events     *record.FakeRecorder
 	caches     map[string]cache.Indexer
 }
@@ -53,15 +54,15 @@ func newFixture(t *testing.T, job *trainer.TrainJob) *fixture {
 	f := &fixture{
 		t: t, clock: clocktesting.NewFakeClock(builders.At(10)),
 		trainer: fakes.Trainer(job.DeepCopy()), jobSet: jobsetfake.NewSimpleClientset(),
+		core:   corefake.NewClientset(),
 		events: record.NewFakeRecorder(20),
 	}
-	core := corefake.NewClientset()
 	jobs := trainerinformers.NewSharedInformerFactory(f.trainer, 0).Trainer().V1alpha1().TrainJobs()
 	jobSets := jobsetinformers.NewSharedInformerFactory(f.jobSet, 0).Jobset().V1alpha2().JobSets()
-	snapshots := coreinformers.NewConfigMapInformer(core, metav1.NamespaceAll, 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	snapshots := coreinformers.NewConfigMapInformer(f.core, metav1.NamespaceAll, 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	var err error
 	f.controller, err = New(Config{
-		TrainJobs: f.trainer.TrainerV1alpha1(), JobSets: f.jobSet.JobsetV1alpha2(), Jobs: core.BatchV1(),
+		TrainJobs: f.trainer.TrainerV1alpha1(), JobSets: f.jobSet.JobsetV1alpha2(), Jobs: f.core.BatchV1(),
 		TrainJobInformer: jobs, JobSetInformer: jobSets, Snapshots: snapshots,
 		Recorder: f.events, Clock: f.clock, Metrics: metrics.New(),
 	})
@@ -99,7 +100,7 @@ func (f *fixture) sync() (queue.Result, error) {
 // writes are the verbs and resources of everything that was written.
 func (f *fixture) writes() []string {
 	var all []string
-	for _, actions := range [][]clienttesting.Action{f.jobSet.Actions(), f.trainer.Actions()} {
+	for _, actions := range [][]clienttesting.Action{f.core.Actions(), f.jobSet.Actions(), f.trainer.Actions()} {
 		for _, a := range actions {
 			if a.GetVerb() != "get" && a.GetVerb() != "list" && a.GetVerb() != "watch" {
 				all = append(all, strings.TrimSuffix(a.GetVerb()+" "+a.GetResource().Resource+"/"+a.GetSubresource(), "/"))
@@ -386,6 +387,42 @@ func TestSyncWarnsOfAnEditedSnapshotOnce(t *testing.T) {
 		if event := <-f.events.Events; !strings.HasPrefix(event, "Warning SnapshotInvalid ") {
 			t.Errorf("event %q", event)
 		}
+	}
+}
+
+func TestSyncWarnsOnceOfPatchesThatAMissedSuspensionLeftOut(t *testing.T) {
+	built := builders.TrainJob("a")
+	patched := builders.Patches(trainer.RuntimePatch{Manager: "example.com/me", TrainingRuntimeSpec: &trainer.TrainingRuntimeSpecPatch{
+		Template: &trainer.JobSetTemplatePatch{Metadata: &metav1.ObjectMeta{Labels: map[string]string{"team": "one"}}},
+	}})
+	cases := map[string]struct {
+		job    *trainer.TrainJob
+		jobSet *jobset.JobSet
+		want   int
+	}{
+		"the job has other patches than its running JobSet": {builders.TrainJob("a", patched), builders.JobSetOf(built, upToDate(built)), 1},
+		"they are the same":                {built, builders.JobSetOf(built, upToDate(built)), 0},
+		"an older controller left no hash": {builders.TrainJob("a", patched), builders.JobSetOf(built), 0},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, tc.job)
+			f.cached("jobsets", tc.jobSet)
+			for range 3 {
+				if _, err := f.sync(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			warned := 0
+			for len(f.events.Events) > 0 {
+				if strings.HasPrefix(<-f.events.Events, "Warning PatchNotApplied ") {
+					warned++
+				}
+			}
+			if warned != tc.want {
+				t.Errorf("%d warnings, want %d", warned, tc.want)
+			}
+		})
 	}
 }
 
