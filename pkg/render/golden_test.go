@@ -27,19 +27,19 @@ func TestGoldenFiles(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			job, runtime := fromFiles(t, tc.runtime, tc.job)
-			checkGolden(t, filepath.Join("golden", name), mustRender(t, job, runtime))
+			checkGolden(t, name, mustRender(t, job, runtime))
 		})
 	}
 }
 
-// checkGolden compares objects with a file of testdata, or with -update writes it.
+// checkGolden compares objects with those that were read and found right.
 func checkGolden(t *testing.T, name string, objects *Objects) {
 	t.Helper()
 	got, err := yaml.Marshal(objects)
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join("testdata", name+".yaml")
+	file := filepath.Join("testdata", "golden", name+".yaml")
 	if *update {
 		if err := os.WriteFile(file, got, 0o644); err != nil {
 			t.Fatal(err)

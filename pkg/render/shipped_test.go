@@ -73,8 +73,8 @@ func TestGoldenFilesOfShippedRuntimes(t *testing.T) {
 			})
 		}
 	}
-	if got, want := len(yamlFiles(t, "testdata/shipped")), len(jobs)*len(yamlFiles(t, shippedRuntimes)); got != want {
-		t.Errorf("testdata/shipped has %d files, %d of them are used", got, want)
+	if got, want := len(yamlFiles(t, "testdata/golden/shipped")), len(jobs)*len(yamlFiles(t, shippedRuntimes)); got != want {
+		t.Errorf("testdata/golden/shipped has %d files, %d of them are used", got, want)
 	}
 }
 
