@@ -129,5 +129,10 @@ func TestAGangOfWorkersStartsBeforeItsLauncher(t *testing.T) {
 	job, runtime := fromFiles(t, "mpi", "bare")
 	runtime.Spec.PodGroupPolicy = &v1alpha1.PodGroupPolicy{PodGroupPolicySource: v1alpha1.PodGroupPolicySource{
 		Volcano: &v1alpha1.VolcanoPodGroupPolicySource{}}}
-	checkGolden(t, "mpi-volcano", mustRender(t, job, runtime))
+	objects := mustRender(t, job, runtime)
+	checkGolden(t, "mpi-volcano", objects)
+	want := []any{objects.PodGroup, objects.ConfigMaps[0], objects.Keys.Secret, objects.JobSet}
+	if diff := cmp.Diff(want, objects.All()); diff != "" {
+		t.Errorf("order of the objects (-want +got):\n%s", diff)
+	}
 }

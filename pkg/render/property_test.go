@@ -24,7 +24,7 @@ import (
 var (
 	jobPool       = []string{"node", "dataset-initializer", "model-initializer", "worker"}
 	containerPool = []string{"node", "dataset-initializer", "model-initializer", "sidecar"}
-	wordPool      = []string{"", "a", "b", "PET_NNODES", "STORAGE_URI", "/data"}
+	wordPool      = []string{"", "a", "b", "PET_NNODES", "JAX_NUM_PROCESSES", "DMLC_TRACKER_URI", "STORAGE_URI", "/data"}
 	resourcePool  = []corev1.ResourceName{"cpu", "memory", "nvidia.com/gpu", "nvidia.com/gpumem"}
 )
 
@@ -108,7 +108,11 @@ func (r random) security() corev1.SecurityContext {
 }
 
 func (r random) container(name string) corev1.Container {
-	return corev1.Container{Name: name, Image: r.word(), Command: some(r, func() string { return r.word() }),
+	command := some(r, func() string { return r.word() })
+	if name == "node" && r.yes(20) {
+		command = []string{"tune", "run"}
+	}
+	return corev1.Container{Name: name, Image: r.word(), Command: command,
 		Env: some(r, r.env), Resources: r.resources(), VolumeMounts: some(r, r.mount), SecurityContext: maybe(r, r.security),
 		Ports: some(r, func() corev1.ContainerPort { return corev1.ContainerPort{ContainerPort: pick(r, []int32{80, 29500})} })}
 }
@@ -131,7 +135,7 @@ func (r random) replicatedJob(name string) jobsetv1alpha2.ReplicatedJob {
 }
 
 func (r random) runtime() Runtime {
-	runtime := Runtime{Kind: "TrainingRuntime", Name: "random", Spec: v1alpha1.TrainingRuntimeSpec{MLPolicy: maybe(r, func() v1alpha1.MLPolicy {
+	runtime := Runtime{Kind: "TrainingRuntime", Name: "torchtune-llama3.3-70b", Spec: v1alpha1.TrainingRuntimeSpec{MLPolicy: maybe(r, func() v1alpha1.MLPolicy {
 		policy := v1alpha1.MLPolicy{NumNodes: maybe(r, func() int32 { return r.Int32N(20) })}
 		policy.Torch = maybe(r, func() v1alpha1.TorchMLPolicySource {
 			return v1alpha1.TorchMLPolicySource{EnvInjection: maybe(r, func() v1alpha1.EnvInjection {
@@ -140,9 +144,16 @@ func (r random) runtime() Runtime {
 				})}
 			})}
 		})
+		switch {
+		case policy.Torch != nil:
+		case r.yes(40):
+			policy.JAX = &v1alpha1.JAXMLPolicySource{}
+		case r.yes(60):
+			policy.XGBoost = &v1alpha1.XGBoostMLPolicySource{}
+		}
 		if r.yes(30) {
-			policy.Torch, policy.MPI = nil, ptr.To(v1alpha1.MPIMLPolicySource{RunLauncherAsNode: maybe(r, func() bool { return r.yes(70) }),
-				NumProcPerNode: maybe(r, func() int32 { return r.Int32N(4) }), SSHAuthMountPath: maybe(r, r.word)})
+			policy.MLPolicySource = v1alpha1.MLPolicySource{MPI: ptr.To(v1alpha1.MPIMLPolicySource{RunLauncherAsNode: maybe(r, func() bool { return r.yes(70) }),
+				NumProcPerNode: maybe(r, func() int32 { return r.Int32N(4) }), SSHAuthMountPath: maybe(r, r.word)})}
 		}
 		return policy
 	}), PodGroupPolicy: maybe(r, r.podGroupPolicy)}}
@@ -304,11 +315,34 @@ func checkRendered(t *testing.T, seed uint64, objects *Objects, runtime Runtime)
 	if *trainer.Template.Spec.Parallelism != want || *trainer.Template.Spec.Completions != want || trainer.Replicas != 1 {
 		t.Fatalf("seed %d: the trainer job does not have %d pods", seed, want)
 	}
-	if policy := runtime.Spec.MLPolicy; policy != nil && policy.Torch != nil {
-		env := podOf(&trainer).Containers[0].Env
-		if env[0].Name != "PET_NNODES" || slices.ContainsFunc(env[1:], func(e corev1.EnvVar) bool { return e.Name == "PET_NNODES" }) {
-			t.Fatalf("seed %d: PET_NNODES is not once and first", seed)
-		}
+	if policy := runtime.Spec.MLPolicy; policy != nil {
+		checkInjected(t, seed, policy, &podOf(&trainer).Containers[0])
+	}
+}
+
+// checkInjected holds what is true of every training container under a framework.
+func checkInjected(t *testing.T, seed uint64, policy *v1alpha1.MLPolicy, container *corev1.Container) {
+	t.Helper()
+	first := ""
+	switch {
+	case policy.Torch != nil:
+		first = "PET_NNODES"
+	case policy.JAX != nil:
+		first = "JAX_NUM_PROCESSES"
+	case policy.XGBoost != nil:
+		first = "DMLC_TRACKER_URI"
+	default:
+		return
+	}
+	named := func(e corev1.EnvVar) bool { return e.Name == first }
+	if !named(container.Env[0]) || slices.ContainsFunc(container.Env[1:], named) {
+		t.Fatalf("seed %d: %s is not once and first", seed, first)
+	}
+	if !slices.ContainsFunc(container.Ports, func(p corev1.ContainerPort) bool { return p.ContainerPort == 29500 }) {
+		t.Fatalf("seed %d: the port of the rendezvous is missing", seed)
+	}
+	if slices.Equal(container.Command, []string{"tune", "run"}) && policy.Torch != nil && len(container.Args) == 0 {
+		t.Fatalf("seed %d: tune run has no recipe", seed)
 	}
 }
 

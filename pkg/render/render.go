@@ -1,6 +1,8 @@
 package render
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -53,10 +55,26 @@ type KeySecret struct {
 	Kind   framework.KeyKind
 }
 
+// All are the objects in the order in which they are created: what a JobSet needs, then
+// the JobSet.
+func (o *Objects) All() []any {
+	var all []any
+	if o.PodGroup != nil {
+		all = append(all, o.PodGroup)
+	}
+	for _, cm := range o.ConfigMaps {
+		all = append(all, cm)
+	}
+	if o.Keys != nil {
+		all = append(all, o.Keys.Secret)
+	}
+	return append(all, o.JobSet)
+}
+
 // Render builds the objects of a job. The error is an *Error: the runtime, or the
 // TrainJob's use of it, is wrong, and only a change of one of them helps.
 func Render(job *v1alpha1.TrainJob, runtime Runtime) (*Objects, error) {
-	objects, errs := render(job, &runtime.Spec)
+	objects, errs := render(job, runtime.Name, &runtime.Spec)
 	if len(errs) > 0 {
 		return nil, &Error{Runtime: runtime.Kind + " " + runtime.Name, Errs: errs}
 	}
@@ -65,7 +83,7 @@ func Render(job *v1alpha1.TrainJob, runtime Runtime) (*Objects, error) {
 
 // render goes through the layers in their order. What is found wrong in one layer is
 // reported together; a later layer is not tried on top of a broken one.
-func render(job *v1alpha1.TrainJob, runtime *v1alpha1.TrainingRuntimeSpec) (*Objects, field.ErrorList) {
+func render(job *v1alpha1.TrainJob, name string, runtime *v1alpha1.TrainingRuntimeSpec) (*Objects, field.ErrorList) {
 	if errs := checkTemplate(runtime); len(errs) > 0 {
 		return nil, errs
 	}
@@ -84,7 +102,8 @@ func render(job *v1alpha1.TrainJob, runtime *v1alpha1.TrainingRuntimeSpec) (*Obj
 		JobName: job.Name, Namespace: job.Namespace, UID: job.UID,
 		Trainer: job.Spec.Trainer, Policy: runtime.MLPolicy, Spec: &js.Spec,
 		TrainerJob: trainer.job, Node: trainer.container,
-		Nodes: resolveNodes(job.Spec.Trainer, runtime.MLPolicy, trainer.job),
+		Nodes:       resolveNodes(job.Spec.Trainer, runtime.MLPolicy, trainer.job),
+		RuntimeName: name, RuntimeCommand: slices.Concat(trainer.container.Command, trainer.container.Args),
 	}
 	setPods(trainer.job, in.Nodes)
 	applyTrainer(trainer.container, framework.Peers(in), job.Spec.Trainer)

@@ -165,10 +165,11 @@ func (e *Env) DeleteNamespace(t *testing.T, namespace string) {
 	})
 }
 
-// AwaitEvent waits until an event, written "Type/Reason", tells of a job.
+// AwaitEvent waits until an event, written "Type/Reason", tells of a job. Events are sent
+// one after the other and not too fast, so that behind a burst of jobs one may come late.
 func (e *Env) AwaitEvent(t *testing.T, namespace, job, event string) {
 	t.Helper()
-	Eventually(t, Soon, func() string {
+	Eventually(t, 2*time.Minute, func() string {
 		list, err := e.Core.CoreV1().Events(namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=" + job})
 		if err != nil {
 			return err.Error()

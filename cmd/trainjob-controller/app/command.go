@@ -32,7 +32,11 @@ deletes the job when its time to live after finishing has passed.
 
 Inside a cluster it needs no flags. From outside, name a kubeconfig:
 
-  trainjob-controller --kubeconfig ~/.kube/config`,
+  trainjob-controller --kubeconfig ~/.kube/config
+
+To see what would be built for a TrainJob, without a cluster:
+
+  trainjob-controller render -f trainjob.yaml -f runtime.yaml`,
 		SilenceUsage: true,
 		Args:         cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -55,6 +59,8 @@ Inside a cluster it needs no flags. From outside, name a kubeconfig:
 		cmd.Flags().AddFlagSet(section)
 	}
 	cliflag.SetUsageAndHelpFunc(cmd, sections, 0)
+	cmd.AddCommand(newRenderCommand())
+	cmd.CompletionOptions.DisableDefaultCmd = true
 	cmd.SetContext(context.Background())
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w\nSee '%s --help'", err, c.CommandPath())

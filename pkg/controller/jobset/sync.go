@@ -57,9 +57,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (queue.Resu
 	if seen.own(job) == nil && seen.snapshot == nil {
 		return queue.Result{}, nil // the snapshot controller has the word
 	}
-	if seen.own(job) != nil && seen.snapshot != nil {
-		c.warnOfEdit(key, job, seen.snapshot)
-	}
+	c.warn(key, job, seen)
 	done := c.apply(ctx, key, job, seen)
 	result, err := c.report(ctx, job, done.observed, now)
 	if err = errors.Join(err, done.err); err != nil {

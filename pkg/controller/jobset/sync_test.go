@@ -393,6 +393,42 @@ func TestSyncWarnsOfAnEditedSnapshotOnce(t *testing.T) {
 	}
 }
 
+func TestSyncWarnsOnceOfPatchesThatAMissedSuspensionLeftOut(t *testing.T) {
+	built := builders.TrainJob("a")
+	patched := builders.Patches(trainer.RuntimePatch{Manager: "example.com/me", TrainingRuntimeSpec: &trainer.TrainingRuntimeSpecPatch{
+		Template: &trainer.JobSetTemplatePatch{Metadata: &metav1.ObjectMeta{Labels: map[string]string{"team": "one"}}},
+	}})
+	cases := map[string]struct {
+		job    *trainer.TrainJob
+		jobSet *jobset.JobSet
+		want   int
+	}{
+		"the job has other patches than its running JobSet": {builders.TrainJob("a", patched), builders.JobSetOf(built, upToDate(built)), 1},
+		"they are the same":                {built, builders.JobSetOf(built, upToDate(built)), 0},
+		"an older controller left no hash": {builders.TrainJob("a", patched), builders.JobSetOf(built), 0},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, tc.job)
+			f.cached("jobsets", tc.jobSet)
+			for range 3 {
+				if _, err := f.sync(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			warned := 0
+			for len(f.events.Events) > 0 {
+				if strings.HasPrefix(<-f.events.Events, "Warning PatchNotApplied ") {
+					warned++
+				}
+			}
+			if warned != tc.want {
+				t.Errorf("%d warnings, want %d", warned, tc.want)
+			}
+		})
+	}
+}
+
 func TestSoonestIsTheEarlierWish(t *testing.T) {
 	for _, tc := range []struct{ a, b, want time.Duration }{
 		{0, 0, 0}, {0, 2, 2}, {2, 0, 2}, {1, 2, 1}, {2, 1, 1},

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
@@ -103,6 +104,12 @@ func (c *Controller) create(ctx context.Context, key cache.ObjectName, job *trai
 	if again, err := c.wantedAgain(ctx, job); err != nil || !again {
 		return nil, err
 	}
+	if conflicted(job) {
+		// Whether the way is free again is a question, not a write.
+		if cause, err := c.examine(ctx, key, job, cm.Name); !apierrors.IsNotFound(err) {
+			return cause, err
+		}
+	}
 	created, err := c.configMaps.ConfigMaps(job.Namespace).Create(ctx, cm, metav1.CreateOptions{})
 	switch {
 	case err == nil:
@@ -111,7 +118,11 @@ func (c *Controller) create(ctx context.Context, key cache.ObjectName, job *trai
 		c.announce(job, created)
 		return nil, nil
 	case apierrors.IsAlreadyExists(err):
-		return c.examine(ctx, key, job, cm.Name)
+		cause, err := c.examine(ctx, key, job, cm.Name)
+		if apierrors.IsNotFound(err) {
+			err = queue.RetryAfter(err, time.Second) // gone in between: create it then
+		}
+		return cause, err
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return nil, err
 	}
@@ -119,6 +130,12 @@ func (c *Controller) create(ctx context.Context, key cache.ObjectName, job *trai
 		Reason:  trainer.ReasonCreationFailed,
 		Message: fmt.Sprintf("cannot create ConfigMap %q: %v", cm.Name, err),
 	}, fmt.Errorf("create ConfigMap %q: %w", cm.Name, err)
+}
+
+// conflicted says whether a ConfigMap was in the way when the job was looked at last.
+func conflicted(job *trainer.TrainJob) bool {
+	pending := meta.FindStatusCondition(job.Status.Conditions, string(trainer.TrainJobPending))
+	return job.Status.State == trainer.TrainJobPending && pending != nil && pending.Reason == trainer.ReasonSnapshotConflict
 }
 
 // wantedAgain asks the API server before a snapshot is taken once more: when a job is
@@ -148,9 +165,6 @@ func (c *Controller) announce(job *trainer.TrainJob, cm *corev1.ConfigMap) {
 // those that carry our label.
 func (c *Controller) examine(ctx context.Context, key cache.ObjectName, job *trainer.TrainJob, name string) (*trainjob.Cause, error) {
 	cm, err := c.configMaps.ConfigMaps(job.Namespace).Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, queue.RetryAfter(err, time.Second) // gone in between: create it now
-	}
 	if err != nil {
 		return nil, fmt.Errorf("read ConfigMap %q: %w", name, err)
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/trainjob/controller/pkg/informer"
 	"github.com/trainjob/controller/pkg/metrics"
 	"github.com/trainjob/controller/pkg/queue"
+	"github.com/trainjob/controller/pkg/runtimesnapshot"
 	"github.com/trainjob/controller/test/builders"
 	"github.com/trainjob/controller/test/fakes"
 )
@@ -175,6 +176,31 @@ func TestSyncTakesTheSnapshotOnceThoughTheCacheIsBehind(t *testing.T) {
 	}
 	f.wantWrites("create configmaps")
 	f.wantEvents("Normal SnapshotCreated ")
+}
+
+func TestSyncAsksBeforeItWritesWhereAConfigMapWasInTheWay(t *testing.T) {
+	waits := builders.Condition("Pending", trainer.ReasonSnapshotConflict, builders.At(1))
+	strangers := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: theJob.Namespace, Name: runtimesnapshot.Name(theJob.Name)}}
+	for name, tc := range map[string]struct {
+		there  []runtime.Object
+		writes []string
+	}{
+		"it is still there": {[]runtime.Object{strangers}, []string{"patch trainjobs/status"}}, // with the words of today
+		"it is gone":        {nil, []string{"create configmaps"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, builders.TrainJob("a", waits))
+			for _, object := range tc.there {
+				if err := f.core.Tracker().Add(object); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := f.sync(); err != nil {
+				t.Fatal(err)
+			}
+			f.wantWrites(tc.writes...)
+		})
+	}
 }
 
 func TestSyncTakesALostSnapshotAgainIfTheJobIsStillThere(t *testing.T) {

@@ -171,13 +171,9 @@ func TestWhatCannotBeBuilt(t *testing.T) {
 		in   Input
 		want string
 	}{
-		"jax":     {policy(v1alpha1.MLPolicySource{JAX: &v1alpha1.JAXMLPolicySource{}}), notYet("jax")},
-		"xgboost": {policy(v1alpha1.MLPolicySource{XGBoost: &v1alpha1.XGBoostMLPolicySource{}}), notYet("xgboost")},
-		"flux":    {policy(v1alpha1.MLPolicySource{Flux: &v1alpha1.FluxMLPolicySource{}}), notYet("flux")},
+		"flux": {policy(v1alpha1.MLPolicySource{Flux: &v1alpha1.FluxMLPolicySource{}}), notYet("flux")},
 		"two frameworks": {policy(v1alpha1.MLPolicySource{Flux: &v1alpha1.FluxMLPolicySource{}, Torch: &v1alpha1.TorchMLPolicySource{}}),
 			`spec.mlPolicy: Invalid value: "torch, flux": a runtime serves one framework: keep one of these fields and remove the others`},
-		"torchtune": {input(func(in *Input) { in.Node.Command = []string{"tune", "run", "recipe"} }),
-			`spec.trainer.command: Invalid value: "tune run": torchtune is not supported by this version of the controller: start the training with torchrun`},
 		"nodes without host names": {input(func(in *Input) { in.Spec.Network = &jobsetv1alpha2.Network{EnableDNSHostnames: ptr.To(false)} }),
 			`spec.template.spec.network.enableDNSHostnames: Invalid value: false: 2 training nodes find each other by host name: set true or leave the field out`},
 		"nodes without a rank": {input(func(in *Input) { in.TrainerJob.Template.Spec.CompletionMode = ptr.To(batchv1.NonIndexedCompletion) }),

@@ -92,17 +92,16 @@ func buildMPI(in Input) (Output, field.ErrorList) {
 		ConfigMaps: []Files{{Name: m.hostfileName(), Data: map[string]string{mpiHostfileName: m.hostfile()}}},
 		Keys:       &Keys{Name: m.secretName(), Kind: KeysSSH},
 	}
-	switch {
-	case m.count > 0:
-		out.Pods = append(out.Pods, PodAddition{ReplicatedJob: mpiWorkers, Count: &m.count, Volumes: []corev1.Volume{m.sshVolume()}})
-		out.Containers = append(out.Containers, Addition{
-			ReplicatedJob: mpiWorkers, Container: v1alpha1.ContainerNode, Mounts: []corev1.VolumeMount{m.sshMount()},
-		})
-		if waitsFor(in.Spec, in.TrainerJob, mpiWorkers) {
-			out.Gang = mpiWorkers
-		}
-	case m.workers != nil:
+	if m.count == 0 {
 		out.Removed = []string{mpiWorkers}
+		return out, nil
+	}
+	out.Pods = append(out.Pods, PodAddition{ReplicatedJob: mpiWorkers, Count: &m.count, Volumes: []corev1.Volume{m.sshVolume()}})
+	out.Containers = append(out.Containers, Addition{
+		ReplicatedJob: mpiWorkers, Container: v1alpha1.ContainerNode, Mounts: []corev1.VolumeMount{m.sshMount()},
+	})
+	if waitsFor(in.Spec, in.TrainerJob, mpiWorkers) {
+		out.Gang = mpiWorkers
 	}
 	return out, nil
 }

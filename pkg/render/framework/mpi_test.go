@@ -105,7 +105,7 @@ func TestWhichJobsOfMPIRemain(t *testing.T) {
 		"no worker is left":                           {mpiInput(launcherAsNode, func(in *Input) { in.Nodes = 1 }), map[string]int32{"eval": 1}, []string{"node"}, ""},
 		"no worker was ever there": {mpiInput(launcherAsNode, func(in *Input) {
 			in.Nodes, in.Spec.ReplicatedJobs = 1, in.Spec.ReplicatedJobs[:1]
-		}), map[string]int32{"eval": 1}, nil, ""},
+		}), map[string]int32{"eval": 1}, []string{"node"}, ""},
 		"the launcher waits for its workers":     {mpiInput(waits), map[string]int32{"eval": 1, "node": 2}, nil, "node"},
 		"all jobs start one after the other":     {mpiInput(inOrder), map[string]int32{"eval": 1, "node": 2}, nil, "node"},
 		"a launcher alone waits for nobody else": {mpiInput(launcherAsNode, waits, func(in *Input) { in.Nodes = 1 }), map[string]int32{"eval": 1}, []string{"node"}, ""},

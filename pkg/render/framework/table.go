@@ -30,6 +30,11 @@ type Input struct {
 	Node       *corev1.Container
 	// Nodes is the number of training nodes.
 	Nodes int32
+	// RuntimeName is the name of the runtime.
+	RuntimeName string
+	// RuntimeCommand is command and arguments of the training container as the runtime
+	// has them, before spec.trainer replaces one or both.
+	RuntimeCommand []string
 }
 
 // Output is what a framework adds.
@@ -90,6 +95,8 @@ type Addition struct {
 	Ports []corev1.ContainerPort
 	// Mounts replace those at the same path.
 	Mounts []corev1.VolumeMount
+	// Command is added at the end of the container's command.
+	Command []string
 }
 
 // entry is one framework.
@@ -104,8 +111,8 @@ type entry struct {
 var table = []entry{
 	{"torch", func(p *v1alpha1.MLPolicy) bool { return p.Torch != nil }, buildTorch},
 	{"mpi", func(p *v1alpha1.MLPolicy) bool { return p.MPI != nil }, buildMPI},
-	{"jax", func(p *v1alpha1.MLPolicy) bool { return p.JAX != nil }, notSupported("jax")},
-	{"xgboost", func(p *v1alpha1.MLPolicy) bool { return p.XGBoost != nil }, notSupported("xgboost")},
+	{"jax", func(p *v1alpha1.MLPolicy) bool { return p.JAX != nil }, buildJAX},
+	{"xgboost", func(p *v1alpha1.MLPolicy) bool { return p.XGBoost != nil }, buildXGBoost},
 	{"flux", func(p *v1alpha1.MLPolicy) bool { return p.Flux != nil }, notSupported("flux")},
 }
 

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -22,34 +21,45 @@ const (
 )
 
 // buildTorch configures torchrun's rendezvous in the training container, and in the
-// containers that envInjection names.
+// containers that envInjection names. torchtune, which starts torchrun itself, gets
+// the rendezvous on its command line.
 func buildTorch(in Input) (Output, field.ErrorList) {
-	if errs := append(checkAddressable(in), checkNotTorchtune(in)...); len(errs) > 0 {
+	node := Addition{
+		ReplicatedJob: in.TrainerJob.Name,
+		Container:     in.Node.Name,
+		Env:           torchEnv(in),
+		Ports:         []corev1.ContainerPort{rendezvousPort()},
+	}
+	errs := checkAddressable(in)
+	if leavesRecipeOpen(in) {
+		command, invalid := torchtuneCommand(in)
+		node.Env, node.Command = torchTopology(in), command
+		errs = append(errs, invalid...)
+	} else {
+		errs = append(errs, checkOwnRendezvous(in)...)
+	}
+	if len(errs) > 0 {
 		return Output{}, errs
 	}
-	out := Output{
-		DNSHostnames: true,
-		Containers: []Addition{{
-			ReplicatedJob: in.TrainerJob.Name,
-			Container:     in.Node.Name,
-			Env:           torchEnv(in),
-			Ports:         []corev1.ContainerPort{rendezvousPort()},
-		}},
-	}
 	targets, errs := torchTargets(in)
-	out.Containers = append(out.Containers, targets...)
-	return out, errs
+	return Output{DNSHostnames: true, Containers: append([]Addition{node}, targets...)}, errs
 }
 
 // torchEnv makes the five variables anew for each container, so that the containers
 // share no pointers.
 func torchEnv(in Input) []corev1.EnvVar {
+	return append(torchTopology(in),
+		corev1.EnvVar{Name: petMasterAddr, Value: firstHost(in)},
+		corev1.EnvVar{Name: petMasterPort, Value: strconv.Itoa(RendezvousPort)},
+	)
+}
+
+// torchTopology says how many nodes and processes there are, and which one this is.
+func torchTopology(in Input) []corev1.EnvVar {
 	return []corev1.EnvVar{
 		{Name: petNNodes, Value: strconv.Itoa(int(in.Nodes))},
 		{Name: petNProcPerNode, Value: torchProcesses(in)},
 		{Name: petNodeRank, ValueFrom: completionIndex()},
-		{Name: petMasterAddr, Value: firstHost(in)},
-		{Name: petMasterPort, Value: strconv.Itoa(RendezvousPort)},
 	}
 }
 
@@ -104,34 +114,6 @@ func named(additions []Addition, rjob, container string) bool {
 	return slices.ContainsFunc(additions, func(a Addition) bool {
 		return a.ReplicatedJob == rjob && a.Container == container
 	})
-}
-
-// checkNotTorchtune refuses runtimes that start torchtune, whose rendezvous is
-// configured on the command line and which would ignore the variables.
-func checkNotTorchtune(in Input) field.ErrorList {
-	if len(in.Node.Command) < 2 || in.Node.Command[0] != "tune" || in.Node.Command[1] != "run" {
-		return nil
-	}
-	return field.ErrorList{field.Invalid(field.NewPath("spec", "trainer", "command"), "tune run",
-		"torchtune is not supported by this version of the controller: start the training with torchrun")}
-}
-
-// checkAddressable refuses templates in which the nodes would never find each other:
-// the rank and the host names are those of indexed Jobs with DNS names.
-func checkAddressable(in Input) field.ErrorList {
-	var errs field.ErrorList
-	template := field.NewPath("spec", "template", "spec")
-	if mode := in.TrainerJob.Template.Spec.CompletionMode; mode != nil && *mode != batchv1.IndexedCompletion {
-		errs = append(errs, field.Invalid(
-			template.Child("replicatedJobs").Key(in.TrainerJob.Name).Child("template", "spec", "completionMode"), *mode,
-			"the training nodes take their rank from the completion index: set Indexed or leave the field out"))
-	}
-	network := in.Spec.Network
-	if in.Nodes > 1 && network != nil && network.EnableDNSHostnames != nil && !*network.EnableDNSHostnames {
-		errs = append(errs, field.Invalid(template.Child("network", "enableDNSHostnames"), false, fmt.Sprintf(
-			"%d training nodes find each other by host name: set true or leave the field out", in.Nodes)))
-	}
-	return errs
 }
 
 func missing(path *field.Path, name, remedy string) *field.Error {

@@ -1,11 +1,13 @@
 package stack
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
@@ -86,6 +88,71 @@ var claims = map[string]func(t *testing.T, namespace string){
 	},
 }
 
+// claimsOfFrameworks are those of the examples that need another framework than
+// torchrun, by file.
+var claimsOfFrameworks = map[string]func(t *testing.T, namespace string){
+	"jax.yaml": func(t *testing.T, namespace string) {
+		completes(t, namespace, "jax", 2)
+		hasVariables(t, namespace, "jax", map[string]string{"JAX_NUM_PROCESSES": "2", "JAX_COORDINATOR_ADDRESS": "jax-node-0-0.jax:29500"})
+	},
+	"xgboost.yaml": func(t *testing.T, namespace string) {
+		completes(t, namespace, "xgboost", 2)
+		hasVariables(t, namespace, "xgboost", map[string]string{"DMLC_NUM_WORKER": "4", "DMLC_TRACKER_URI": "xgboost-node-0-0.xgboost", "DMLC_TRACKER_PORT": "29500"})
+	},
+	"torch-preflight.yaml": func(t *testing.T, namespace string) {
+		completes(t, namespace, "torch-preflight", 4)
+		for _, pod := range podsOf(t, namespace, "torch-preflight", "node") {
+			if diff := cmp.Diff(pod.Spec.Containers[0].Env, pod.Spec.InitContainers[0].Env); diff != "" {
+				t.Errorf("pod %s: variables of the training container and of the check (-training +check):\n%s", pod.Name, diff)
+			}
+		}
+	},
+	"torchtune-llama3.2-1b.yaml": func(t *testing.T, namespace string) {
+		tunes(t, namespace, "torchtune-llama3-2-1b", "tune run lora_finetune_single_device --config llama3_2/1B_qlora_single_device output_dir=")
+	},
+	"torchtune-llama3.2-3b.yaml": func(t *testing.T, namespace string) {
+		const job = "torchtune-llama3-2-3b"
+		tunes(t, namespace, job, "tune run --rdzv_endpoint="+job+"-node-0-0."+job+":29500 full_finetune_distributed --config llama3_2/3B_full output_dir=")
+	},
+	"torchtune-qwen2.5-1.5b.yaml": func(t *testing.T, namespace string) {
+		tunes(t, namespace, "torchtune-qwen2-5-1-5b", "tune run --rdzv_endpoint=localhost:29500 full_finetune_distributed --config qwen2_5/1.5B_full dataset=")
+	},
+}
+
+func hasVariables(t *testing.T, namespace, job string, want map[string]string) {
+	t.Helper()
+	for _, pod := range podsOf(t, namespace, job, "node") {
+		got := map[string]string{}
+		for _, v := range pod.Spec.Containers[0].Env {
+			if _, asked := want[v.Name]; asked {
+				got[v.Name] = v.Value
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("variables of pod %s (-want +got):\n%s", pod.Name, diff)
+		}
+	}
+}
+
+// tunes checks what JobSet has taken. The pods wait for ever: nobody provides volumes
+// here.
+func tunes(t *testing.T, namespace, job, command string) {
+	t.Helper()
+	waits := env.AwaitState(t, namespace, job, trainer.TrainJobPending, trainer.ReasonWaitingForPods, 2*harness.Soon)
+	jobs := env.JobSetOf(t, namespace, waits.Name).Spec.ReplicatedJobs
+	node := jobs[len(jobs)-1].Template.Spec.Template.Spec.Containers[0]
+	if got := strings.Join(node.Command, " "); !strings.HasPrefix(got, command) {
+		t.Errorf("the training container runs %q, want %q …", got, command)
+	}
+	harness.Eventually(t, harness.Soon, func() string {
+		claims, err := env.Core.CoreV1().PersistentVolumeClaims(namespace).List(t.Context(), metav1.ListOptions{})
+		if err != nil || len(claims.Items) != 1 {
+			return fmt.Sprintf("volume claims %v, error %v, want one claim", claims, err)
+		}
+		return ""
+	})
+}
+
 func completes(t *testing.T, namespace, name string, nodes int) *trainer.TrainJob {
 	t.Helper()
 	job := env.AwaitState(t, namespace, name, trainer.TrainJobComplete, "AllJobsCompleted", 2*harness.Soon)
@@ -107,6 +174,9 @@ func TestTheExamplesDoWhatTheirCommentsSay(t *testing.T) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			t.Parallel()
 			claim, tested := claims[filepath.Base(file)]
+			if !tested {
+				claim, tested = claimsOfFrameworks[filepath.Base(file)]
+			}
 			if !tested {
 				t.Skip("nobody has said here what this example claims")
 			}

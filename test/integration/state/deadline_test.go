@@ -83,7 +83,7 @@ func TestDeadlineRunsOnWhileSuspended(t *testing.T) {
 func TestLingeringJobSetThatCompletesDoesNotChangeTheVerdict(t *testing.T) {
 	t.Parallel()
 	ns := setUp(t)
-	env.Create(t, newJob(ns, "a", builders.Deadline(4)))
+	env.Create(t, newJob(ns, "a", builders.Deadline(10)))
 	awaitJobSet(t, ns, "a", "", soon)
 	patchJobSet(t, ns, "a", hold)
 	playRunning(t, ns, "a")
@@ -128,13 +128,13 @@ func TestLingeringJobSetThatCompletesDoesNotChangeTheVerdict(t *testing.T) {
 func TestNewJobOfTheSameNameHasADeadlineOfItsOwn(t *testing.T) {
 	t.Parallel()
 	ns := setUp(t)
-	running(t, ns, "a", builders.Deadline(8))
+	running(t, ns, "a", builders.Deadline(12))
 	deleteJob(t, ns, "a", metav1.DeletePropagationBackground)
 	awaitNoJob(t, ns, "a", soon)
-	created := env.Create(t, newJob(ns, "a", builders.Deadline(14)))
-	job := env.AwaitState(t, ns, "a", trainer.TrainJobFailed, trainer.ReasonDeadlineExceeded, 25*time.Second)
+	created := env.Create(t, newJob(ns, "a", builders.Deadline(20)))
+	job := env.AwaitState(t, ns, "a", trainer.TrainJobFailed, trainer.ReasonDeadlineExceeded, 40*time.Second)
 	if job.UID != created.UID {
 		t.Fatal("this is another job")
 	}
-	wantFailedAt(t, job, 14)
+	wantFailedAt(t, job, 20)
 }

@@ -112,9 +112,9 @@ func TestJobsWhoseTTLRunsAcrossAStopAreDeletedOnTime(t *testing.T) {
 func TestRefusedDeletionOfAnOverdueJobSetIsRetriedAcrossARestart(t *testing.T) {
 	ns := setUp(t)
 	allow := forbidJobSets(t, ns, admission.Delete)
-	running(t, ns, "a", builders.Deadline(4))
+	running(t, ns, "a", builders.Deadline(8))
 	job := env.AwaitState(t, ns, "a", trainer.TrainJobFailed, trainer.ReasonDeadlineExceeded, soon)
-	wantFailedAt(t, job, 4)
+	wantFailedAt(t, job, 8)
 	refused := func(since cluster.AuditPosition) func() string {
 		return func() string {
 			tries := requests(t, since, ns, cluster.AuditFilter{Verbs: []string{"delete"}, Resource: "jobsets", Name: "a"})

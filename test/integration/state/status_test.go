@@ -152,7 +152,7 @@ func TestEventsTellTheLifeOfAJob(t *testing.T) {
 	awaitJobSet(t, ns, "a", "", soon)
 	env.AwaitState(t, ns, "a", trainer.TrainJobPending, trainer.ReasonWaitingForPods, soon)
 	playCompleted(t, ns, "a")
-	running(t, ns, "late", builders.Deadline(2))
+	env.Create(t, newJob(ns, "late", builders.Deadline(2)))
 	for _, reason := range []string{"SnapshotCreated", "Suspended", "Resumed", "JobSetCreated", "Completed", "TTLExpired"} {
 		awaitEvent(t, ns, "a", reason)
 	}

@@ -41,7 +41,7 @@ func TestFinishedJobGoesWhenItsTTLHasPassed(t *testing.T) {
 func TestFailedJobGoesWhenItsTTLHasPassed(t *testing.T) {
 	t.Parallel()
 	ns := setUp(t)
-	running(t, ns, "a", builders.TTL(2), builders.Deadline(6))
+	env.Create(t, newJob(ns, "a", builders.TTL(2), builders.Deadline(3)))
 	env.AwaitState(t, ns, "a", trainer.TrainJobFailed, trainer.ReasonDeadlineExceeded, soon)
 	awaitNoJob(t, ns, "a", soon)
 	awaitNoJobSet(t, ns, "a", soon)

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+const crd = `
+spec:
+  versions:
+  - schema:
+      openAPIV3Schema:
+        properties:
+          spec:
+            properties:
+              own:
+                description: kept
+                x-kubernetes-validations:
+                - rule: self == oldSelf
+              template:
+                description: kept
+                properties:
+                  spec:
+                    description: goes
+                    properties:
+                      description:
+                        description: goes, its property stays
+                        type: string
+                      network:
+                        x-kubernetes-validations:
+                        - rule: self == oldSelf
+                      both:
+                        x-kubernetes-validations:
+                        - rule: self == oldSelf
+                        - rule: self > 0
+              runtimePatches:
+                items:
+                  properties:
+                    trainingRuntimeSpec:
+                      properties:
+                        affinity:
+                          description: kept
+                          properties:
+                            nodeAffinity:
+                              description: goes
+`
+
+const trimmed = `
+spec:
+  versions:
+  - schema:
+      openAPIV3Schema:
+        properties:
+          spec:
+            properties:
+              own:
+                description: kept
+                x-kubernetes-validations:
+                - rule: self == oldSelf
+              template:
+                description: kept
+                properties:
+                  spec:
+                    properties:
+                      description:
+                        type: string
+                      network: {}
+                      both:
+                        x-kubernetes-validations:
+                        - rule: self > 0
+              runtimePatches:
+                items:
+                  properties:
+                    trainingRuntimeSpec:
+                      properties:
+                        affinity:
+                          description: kept
+                          properties:
+                            nodeAffinity: {}
+`
+
+func TestTrimTakesAwayWhatDoesNotBelongIntoOurCRDs(t *testing.T) {
+	got, want := parse(t, crd), parse(t, trimmed)
+	if err := trim(got); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, want) {
+		raw, _ := json.MarshalIndent(got, "", " ")
+		t.Errorf("got %s", raw)
+	}
+}
+
+func TestTrimRefusesWhatIsNoCRD(t *testing.T) {
+	if err := trim(map[string]any{"kind": "List"}); err == nil {
+		t.Error("no error")
+	}
+}
+
+func parse(t *testing.T, text string) map[string]any {
+	t.Helper()
+	var m map[string]any
+	if err := yaml.Unmarshal([]byte(text), &m); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
