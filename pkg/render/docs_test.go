@@ -33,6 +33,7 @@ func documented() []struct {
 		{name: "torch with `tune run`", policy: v1alpha1.MLPolicySource{Torch: &v1alpha1.TorchMLPolicySource{}}, command: []string{"tune", "run"}},
 		{name: "jax", policy: v1alpha1.MLPolicySource{JAX: &v1alpha1.JAXMLPolicySource{}}},
 		{name: "xgboost", policy: v1alpha1.MLPolicySource{XGBoost: &v1alpha1.XGBoostMLPolicySource{}}},
+		{name: "flux", policy: v1alpha1.MLPolicySource{Flux: &v1alpha1.FluxMLPolicySource{}}},
 		{name: "mpi", policy: v1alpha1.MLPolicySource{MPI: &v1alpha1.MPIMLPolicySource{}}},
 	}
 }

@@ -31,7 +31,7 @@ func applyFramework(spec *jobsetv1alpha2.JobSetSpec, added framework.Output) {
 		container := framework.FindAnyContainer(&rjob.Template.Spec.Template.Spec, addition.Container)
 		container.Env = injectEnv(container.Env, addition.Env)
 		container.Ports = addPorts(container.Ports, addition.Ports)
-		container.Command = append(container.Command, addition.Command...)
+		container.Command = slices.Concat(addition.Wrapper, container.Command, addition.Command)
 		container.VolumeMounts = mergeByKey(container.VolumeMounts, addition.Mounts, mountPath, replace[corev1.VolumeMount])
 	}
 	for _, name := range added.Removed {

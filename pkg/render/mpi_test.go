@@ -136,3 +136,9 @@ func TestAGangOfWorkersStartsBeforeItsLauncher(t *testing.T) {
 		t.Errorf("order of the objects (-want +got):\n%s", diff)
 	}
 }
+
+func TestGoldenFileOfFlux(t *testing.T) {
+	job, runtime := fromFiles(t, "plain", "without-initializer")
+	runtime.Spec.MLPolicy = &v1alpha1.MLPolicy{MLPolicySource: v1alpha1.MLPolicySource{Flux: &v1alpha1.FluxMLPolicySource{}}}
+	checkGolden(t, "flux", mustRender(t, job, runtime))
+}

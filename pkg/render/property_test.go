@@ -151,6 +151,9 @@ func (r random) runtime() Runtime {
 		case r.yes(60):
 			policy.XGBoost = &v1alpha1.XGBoostMLPolicySource{}
 		}
+		if r.yes(10) {
+			policy.MLPolicySource = v1alpha1.MLPolicySource{Flux: &v1alpha1.FluxMLPolicySource{}}
+		}
 		if r.yes(30) {
 			policy.MLPolicySource = v1alpha1.MLPolicySource{MPI: ptr.To(v1alpha1.MPIMLPolicySource{RunLauncherAsNode: maybe(r, func() bool { return r.yes(70) }),
 				NumProcPerNode: maybe(r, func() int32 { return r.Int32N(4) }), SSHAuthMountPath: maybe(r, r.word)})}
@@ -309,7 +312,7 @@ func checkRendered(t *testing.T, seed uint64, objects *Objects, runtime Runtime)
 	}
 	trainer := jobs[slices.IndexFunc(jobs, func(j jobsetv1alpha2.ReplicatedJob) bool { return j.Name == objects.TrainerJob })]
 	want := objects.Nodes
-	if objects.Keys != nil {
+	if policy := runtime.Spec.MLPolicy; policy != nil && policy.MPI != nil {
 		want = 1 // the launcher
 	}
 	if *trainer.Template.Spec.Parallelism != want || *trainer.Template.Spec.Completions != want || trainer.Replicas != 1 {

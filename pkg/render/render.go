@@ -99,7 +99,7 @@ func render(job *v1alpha1.TrainJob, name string, runtime *v1alpha1.TrainingRunti
 		return nil, errs
 	}
 	in := framework.Input{
-		JobName: job.Name, Namespace: job.Namespace, UID: job.UID,
+		JobName: job.Name, UID: job.UID,
 		Trainer: job.Spec.Trainer, Policy: runtime.MLPolicy, Spec: &js.Spec,
 		TrainerJob: trainer.job, Node: trainer.container,
 		Nodes:       resolveNodes(job.Spec.Trainer, runtime.MLPolicy, trainer.job),

@@ -4,6 +4,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -126,14 +127,33 @@ func TestKeysOfAnUnknownKindAreNotMade(t *testing.T) {
 }
 
 func TestEveryJobHasKeysOfItsOwn(t *testing.T) {
-	wanted := &render.KeySecret{Secret: &corev1.Secret{}, Kind: framework.KeysSSH}
-	a, errA := withKeys(wanted)
-	b, errB := withKeys(wanted)
-	if errA != nil || errB != nil {
-		t.Fatal(errA, errB)
+	for kind, key := range map[framework.KeyKind]string{framework.KeysSSH: framework.SSHPublicKey, framework.KeysCurve: framework.CurveCertificate} {
+		t.Run(string(kind), func(t *testing.T) {
+			wanted := &render.KeySecret{Secret: &corev1.Secret{}, Kind: kind}
+			a, errA := withKeys(wanted)
+			b, errB := withKeys(wanted)
+			if errA != nil || errB != nil {
+				t.Fatal(errA, errB)
+			}
+			if string(a.Data[key]) == string(b.Data[key]) || len(a.Data[key]) == 0 || wanted.Secret.Data != nil {
+				t.Error("two Secrets share a key, or the template holds one")
+			}
+		})
 	}
-	if string(a.Data["ssh-publickey"]) == string(b.Data["ssh-publickey"]) || wanted.Secret.Data != nil {
-		t.Error("two Secrets share a key, or the template holds one")
+}
+
+func TestCurveCertificate(t *testing.T) {
+	// The example of ZeroMQ's RFC 32.
+	if got := z85([]byte{0x86, 0x4F, 0xD2, 0x6F, 0xB5, 0x59, 0xF7, 0x5B}); got != "HelloWorld" {
+		t.Errorf("z85 writes %s, want HelloWorld", got)
+	}
+	certificate, err := newCurveCertificate("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	form := regexp.MustCompile(`^metadata\n    name = "a"\ncurve\n    public-key = "[^"]{40}"\n    secret-key = "[^"]{40}"\n$`)
+	if !form.Match(certificate) {
+		t.Errorf("the certificate is\n%s", certificate)
 	}
 }
 

@@ -164,14 +164,10 @@ func TestWhatCannotBeBuilt(t *testing.T) {
 	policy := func(source v1alpha1.MLPolicySource) Input {
 		return input(withPolicy(&v1alpha1.MLPolicy{MLPolicySource: source}))
 	}
-	notYet := func(name string) string {
-		return "spec.mlPolicy." + name + ": Forbidden: " + name + " is not supported by this version of the controller: use a runtime with torch, or one without a framework that configures " + name + " itself"
-	}
 	cases := map[string]struct {
 		in   Input
 		want string
 	}{
-		"flux": {policy(v1alpha1.MLPolicySource{Flux: &v1alpha1.FluxMLPolicySource{}}), notYet("flux")},
 		"two frameworks": {policy(v1alpha1.MLPolicySource{Flux: &v1alpha1.FluxMLPolicySource{}, Torch: &v1alpha1.TorchMLPolicySource{}}),
 			`spec.mlPolicy: Invalid value: "torch, flux": a runtime serves one framework: keep one of these fields and remove the others`},
 		"nodes without host names": {input(func(in *Input) { in.Spec.Network = &jobsetv1alpha2.Network{EnableDNSHostnames: ptr.To(false)} }),

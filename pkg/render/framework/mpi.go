@@ -205,12 +205,7 @@ func (m mpi) line(rjob string, index int32) string {
 
 func (m mpi) hostfileName() string { return m.JobName + "-mpi-hostfile" }
 
-// secretName has a part of the UID, so that a Secret of this name is always this job's
-// own, whose content nobody has to read.
-func (m mpi) secretName() string {
-	uid := string(m.UID)
-	return m.JobName + "-mpi-ssh-" + uid[:min(len(uid), 8)]
-}
+func (m mpi) secretName() string { return ownSecretName(m.Input, "mpi-ssh") }
 
 func (m mpi) hostfileVolume() corev1.Volume {
 	return corev1.Volume{Name: mpiHostfileVolume, VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{

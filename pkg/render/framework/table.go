@@ -14,11 +14,9 @@ import (
 
 // Input is what a framework may look at. It must not be written to.
 type Input struct {
-	// JobName is the name of the TrainJob and of its JobSet. Namespace and UID are the
-	// TrainJob's, too.
-	JobName   string
-	Namespace string
-	UID       types.UID
+	// JobName is the name of the TrainJob and of its JobSet; UID is the TrainJob's.
+	JobName string
+	UID     types.UID
 	// Trainer is spec.trainer of the TrainJob; nil when the user gave none.
 	Trainer *v1alpha1.Trainer
 	// Policy is spec.mlPolicy of the runtime; nil when it has none.
@@ -69,6 +67,12 @@ type Keys struct {
 	Kind KeyKind
 }
 
+// ownSecretName has a part of the job's UID, so that a Secret of this name is always the
+// job's own, whose content nobody has to read.
+func ownSecretName(in Input, purpose string) string {
+	return fmt.Sprintf("%s-%s-%s", in.JobName, purpose, in.UID[:min(len(in.UID), 8)])
+}
+
 // KeyKind says which keys a Secret holds.
 type KeyKind string
 
@@ -97,6 +101,8 @@ type Addition struct {
 	Mounts []corev1.VolumeMount
 	// Command is added at the end of the container's command.
 	Command []string
+	// Wrapper goes before the container's command, which it starts.
+	Wrapper []string
 }
 
 // entry is one framework.
@@ -113,7 +119,7 @@ var table = []entry{
 	{"mpi", func(p *v1alpha1.MLPolicy) bool { return p.MPI != nil }, buildMPI},
 	{"jax", func(p *v1alpha1.MLPolicy) bool { return p.JAX != nil }, buildJAX},
 	{"xgboost", func(p *v1alpha1.MLPolicy) bool { return p.XGBoost != nil }, buildXGBoost},
-	{"flux", func(p *v1alpha1.MLPolicy) bool { return p.Flux != nil }, notSupported("flux")},
+	{"flux", func(p *v1alpha1.MLPolicy) bool { return p.Flux != nil }, buildFlux},
 }
 
 // policyPath is where frameworks are configured in a runtime.
@@ -143,12 +149,4 @@ func Build(in Input) (Output, field.ErrorList) {
 	}
 	return Output{}, field.ErrorList{field.Invalid(policyPath(), strings.Join(names, ", "),
 		"a runtime serves one framework: keep one of these fields and remove the others")}
-}
-
-// notSupported is the build function of a framework this version knows by name only.
-func notSupported(name string) func(Input) (Output, field.ErrorList) {
-	return func(Input) (Output, field.ErrorList) {
-		return Output{}, field.ErrorList{field.Forbidden(policyPath().Child(name), fmt.Sprintf(
-			"%s is not supported by this version of the controller: use a runtime with torch, or one without a framework that configures %s itself", name, name))}
-	}
 }
