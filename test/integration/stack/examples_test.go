@@ -72,6 +72,22 @@ var claims = map[string]func(t *testing.T, namespace string){
 			t.Errorf("the hostfile is %q, want %q", hosts.Data["hostfile"], want)
 		}
 	},
+	"flux.yaml": func(t *testing.T, namespace string) {
+		completes(t, namespace, "flux", 2)
+		for _, pod := range podsOf(t, namespace, "flux", "node") {
+			want := `/bin/bash /etc/flux-config/entrypoint.sh bash -c echo $FLUX_TASK_RANK of $FLUX_JOB_SIZE`
+			if command := strings.Join(pod.Spec.Containers[0].Command, " "); command != want {
+				t.Errorf("pod %s runs %q", pod.Name, command)
+			}
+		}
+		files, err := env.Core.CoreV1().ConfigMaps(namespace).Get(t.Context(), "flux-flux-entrypoint", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(files.Data["job.sh"], "flags='-N 2 -n 8'") {
+			t.Errorf("Flux is told %q", files.Data["job.sh"])
+		}
+	},
 	"suspended.yaml": func(t *testing.T, namespace string) {
 		env.AwaitState(t, namespace, "suspended", trainer.TrainJobSuspended, trainer.ReasonSuspended, harness.Soon)
 		if env.JobSetOf(t, namespace, "suspended") != nil {
