@@ -128,3 +128,14 @@ func OwnerReference(job *trainer.TrainJob) metav1.OwnerReference {
 
 // Kind is the group and kind of TrainJobs, as owner references name it.
 var Kind = trainer.Kind(trainer.TrainJobKind)
+
+// RecheckAfter is when to look again for something in the job's way whose going away no
+// watch shows: after 5 s at first, growing with the time the job has been in its state
+// to a minute.
+func RecheckAfter(job *trainer.TrainJob, now time.Time) time.Duration {
+	since := job.CreationTimestamp.Time
+	if c := stateCondition(&job.Status); c != nil {
+		since = c.LastTransitionTime.Time
+	}
+	return min(max(now.Sub(since), 5*time.Second), time.Minute)
+}

@@ -179,3 +179,20 @@ func TestOwnerReference(t *testing.T) {
 		Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true),
 	}, OwnerReference(job))
 }
+
+func TestRecheckAfterGrowsWithTheTimeInTheState(t *testing.T) {
+	cases := map[string]struct {
+		job  *trainer.TrainJob
+		now  time.Time
+		want time.Duration
+	}{
+		"at first":                         {builders.TrainJob("a"), builders.At(0), 5 * time.Second},
+		"with a clock behind":              {builders.TrainJob("a"), builders.At(-60), 5 * time.Second},
+		"later":                            {builders.TrainJob("a"), builders.At(20), 20 * time.Second},
+		"in the end":                       {builders.TrainJob("a"), builders.At(7200), time.Minute},
+		"from the state and not the birth": {builders.TrainJob("a", builders.Condition("Pending", trainer.ReasonSnapshotConflict, builders.At(7190))), builders.At(7200), 10 * time.Second},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) { expect(t, "wait", tc.want, RecheckAfter(tc.job, tc.now)) })
+	}
+}

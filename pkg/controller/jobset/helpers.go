@@ -181,23 +181,11 @@ func (h *helperWriter) inTheWay(job *trainer.TrainJob, kind string, object metav
 			Message: fmt.Sprintf("waiting until %s %q of an earlier TrainJob of this name is gone", kind, object.GetName()),
 		}}
 	}
-	return &obstacle{again: strangerAgain(job, h.clock.Now()), cause: &trainjob.Cause{
+	return &obstacle{again: trainjob.RecheckAfter(job, h.clock.Now()), cause: &trainjob.Cause{
 		Reason: trainer.ReasonJobSetConflict,
 		Message: fmt.Sprintf("%s %q exists and does not belong to this TrainJob: delete it, or give the job another name",
 			kind, object.GetName()),
 	}}
-}
-
-// strangerAgain is when to look again for a stranger's object, whose going away no watch
-// shows: after 5 s at first, growing with the time it has lasted to a minute.
-func strangerAgain(job *trainer.TrainJob, now time.Time) time.Duration {
-	since := job.CreationTimestamp.Time
-	for _, condition := range job.Status.Conditions {
-		if condition.Type == string(job.Status.State) {
-			since = condition.LastTransitionTime.Time
-		}
-	}
-	return min(max(now.Sub(since), 5*time.Second), time.Minute)
 }
 
 // refused is a helper that the API server does not take.

@@ -3,7 +3,6 @@ package snapshot
 import (
 	"context"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -143,11 +142,4 @@ func (c *Controller) enqueueUsersOf(kind string) func(any) {
 			c.queue.Add(key)
 		}
 	}
-}
-
-// recheckAfter is how long to wait before looking again for something whose going
-// away no watch of ours can see: 5 s at first, growing with the time it has lasted
-// to 60 s.
-func recheckAfter(lasted time.Duration) time.Duration {
-	return min(max(lasted, 5*time.Second), time.Minute)
 }

@@ -3,7 +3,6 @@ package snapshot
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -165,15 +164,5 @@ func TestIndexFindsTheUnfinishedJobsOfARuntime(t *testing.T) {
 				t.Errorf("index values (-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-func TestRecheckGrowsFromFiveSecondsToAMinute(t *testing.T) {
-	for lasted, want := range map[time.Duration]time.Duration{
-		-time.Second: 5 * time.Second, 0: 5 * time.Second, 7 * time.Second: 7 * time.Second, time.Hour: time.Minute,
-	} {
-		if got := recheckAfter(lasted); got != want {
-			t.Errorf("after %v: %v, want %v", lasted, got, want)
-		}
 	}
 }

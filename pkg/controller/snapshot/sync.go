@@ -210,11 +210,5 @@ func (c *Controller) recheck(job *trainer.TrainJob, plan plan, now time.Time) ti
 	if plan.blocked == nil || plan.blocked.Reason != trainer.ReasonSnapshotConflict {
 		return 0
 	}
-	since := job.CreationTimestamp.Time
-	for _, condition := range job.Status.Conditions {
-		if condition.Type == string(job.Status.State) {
-			since = condition.LastTransitionTime.Time
-		}
-	}
-	return recheckAfter(now.Sub(since))
+	return trainjob.RecheckAfter(job, now)
 }
