@@ -40,6 +40,17 @@ func NewStatusWriter(client trainerclient.TrainJobsGetter, recorder record.Event
 // is written and the time to come back after is returned. The write fails with a
 // conflict if the job has changed since it was read; its event brings it back.
 func (w *StatusWriter) Write(ctx context.Context, job *trainer.TrainJob, next *trainer.TrainJobStatus, now time.Time) (time.Duration, error) {
+	return w.write(ctx, job, next, nil, now)
+}
+
+// Report writes what the status of the job must be after what was observed. What will
+// be in the way of a suspended job is told as an event too: nobody reads the messages
+// of a job that waits its turn.
+func (w *StatusWriter) Report(ctx context.Context, job *trainer.TrainJob, seen trainjob.Observed, now time.Time) (time.Duration, error) {
+	return w.write(ctx, job, trainjob.Next(job, seen, now), seen.Blocked, now)
+}
+
+func (w *StatusWriter) write(ctx context.Context, job *trainer.TrainJob, next *trainer.TrainJobStatus, blocked *trainjob.Cause, now time.Time) (time.Duration, error) {
 	change := trainjob.Compare(job, next)
 	if change == trainjob.Same {
 		return 0, nil
@@ -63,6 +74,9 @@ func (w *StatusWriter) Write(ctx context.Context, job *trainer.TrainJob, next *t
 	}
 	for _, event := range statusEvents(&job.Status, next) {
 		Emit(w.recorder, job, event.Type, event.Reason, event.Message)
+	}
+	if blocked != nil && next.State == trainer.TrainJobSuspended && reworded(&job.Status, next) {
+		Emit(w.recorder, job, corev1.EventTypeWarning, blocked.Reason, blocked.Message)
 	}
 	return 0, nil
 }
@@ -127,6 +141,12 @@ func statusEvents(before, after *trainer.TrainJobStatus) []Event {
 		}
 	}
 	return events
+}
+
+// reworded says whether the state condition has another message, or is another one.
+func reworded(before, after *trainer.TrainJobStatus) bool {
+	was, is := trueCondition(before), trueCondition(after)
+	return was == nil || is == nil || was.Type != is.Type || was.Message != is.Message
 }
 
 func trueCondition(status *trainer.TrainJobStatus) *metav1.Condition {

@@ -244,3 +244,23 @@ func TestEmitCutsWhatAnEventCannotHold(t *testing.T) {
 		})
 	}
 }
+
+func TestReportWarnsTheUserOfASuspendedJobOnce(t *testing.T) {
+	job := builders.TrainJob("a", builders.Suspended(true), func(job *trainer.TrainJob) { job.ResourceVersion = "1" })
+	w, _, events := writer(job)
+	seen := trainjob.Observed{Blocked: &trainjob.Cause{Reason: trainer.ReasonWaitingForRuntime, Message: "there is no runtime"}}
+	for range 2 {
+		if _, err := w.Report(t.Context(), job, seen, builders.At(1)); err != nil {
+			t.Fatal(err)
+		}
+		job.ResourceVersion, job.Status = "2", *trainjob.Next(job, seen, builders.At(1))
+	}
+	var got []string
+	for len(events.Events) > 0 {
+		got = append(got, <-events.Events)
+	}
+	want := []string{"Normal Suspended The job is suspended", "Warning WaitingForRuntime there is no runtime"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}

@@ -119,7 +119,8 @@ func applyContainerPatches(containers []corev1.Container, patches []v1alpha1.Con
 		container := framework.FindContainer(containers, patch.Name)
 		if container == nil {
 			errs = append(errs, notFound(path.Index(i).Child("name"), patch.Name, fmt.Sprintf(
-				"name one that the runtime has there (%s) or remove the entry", framework.ContainerNames(containers))))
+				"name one that the runtime has there (%s): containers of a patch cannot be edited, so remove the entry while the job is suspended and add it anew",
+				framework.ContainerNames(containers))))
 			continue
 		}
 		container.Env = mergeEnv(container.Env, patch.Env)

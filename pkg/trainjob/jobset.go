@@ -73,7 +73,7 @@ func waitingMessage(js *jobset.JobSet, jobs []trainer.JobStatus) string {
 	case begun != "":
 		return fmt.Sprintf("waiting for the pods of job %q to be ready", begun)
 	case waiting != "":
-		return fmt.Sprintf("waiting for job %q to start", waiting)
+		return fmt.Sprintf("waiting for job %q to start; if that lasts, the events of JobSet %q and of its Jobs say why", waiting, js.Name)
 	}
-	return "waiting for the JobSet to start its jobs"
+	return fmt.Sprintf("waiting for the JobSet to start its jobs; if that lasts, the events of JobSet %q say why", js.Name)
 }

@@ -90,7 +90,7 @@ func judge(job *trainer.TrainJob, seen Observed, jobs []trainer.JobStatus) (trai
 		return trainer.TrainJobFailed, *seen.Failure
 	}
 	if Suspended(job) {
-		return trainer.TrainJobSuspended, Cause{trainer.ReasonSuspended, "spec.suspend is true"}
+		return trainer.TrainJobSuspended, Cause{trainer.ReasonSuspended, suspendedMessage(seen.Blocked)}
 	}
 	if name, ok := readyJob(seen.JobSet, jobs); ok {
 		return trainer.TrainJobRunning, Cause{trainer.ReasonPodsReady, fmt.Sprintf("all pods of job %q are ready", name)}
@@ -99,6 +99,14 @@ func judge(job *trainer.TrainJob, seen Observed, jobs []trainer.JobStatus) (trai
 		return trainer.TrainJobPending, *seen.Blocked
 	}
 	return trainer.TrainJobPending, Cause{trainer.ReasonWaitingForPods, waitingMessage(seen.JobSet, jobs)}
+}
+
+// suspendedMessage tells a suspended job's user in time what will be in the way.
+func suspendedMessage(blocked *Cause) string {
+	if blocked == nil {
+		return "spec.suspend is true"
+	}
+	return fmt.Sprintf("spec.suspend is true; when resumed the job will be Pending for %s: %s", blocked.Reason, blocked.Message)
 }
 
 // enter makes `state` the one True state condition. Conditions of states the job was

@@ -60,14 +60,17 @@ func TestState(t *testing.T) {
 			jobSet: []builders.JobSetOption{running, builders.HeldBack(true)},
 			want:   verdict{trainer.TrainJobPending, trainer.ReasonWaitingForPods, `waiting for the pods of job "init" to be ready`},
 		},
-		"suspended without a JobSet":                     {suspended: true, want: suspendedVerdict},
-		"suspended while pods are still running":         {suspended: true, jobSet: []builders.JobSetOption{running, builders.HeldBack(false)}, want: suspendedVerdict},
-		"suspended and blocked: the user's wish is told": {suspended: true, blocked: quota, want: suspendedVerdict},
-		"completed takes over reason and message":        {jobSet: []builders.JobSetOption{completed}, want: completeVerdict},
-		"completed though pods still count as ready":     {jobSet: []builders.JobSetOption{running, completed}, want: completeVerdict},
-		"completed while suspended":                      {suspended: true, jobSet: []builders.JobSetOption{completed}, want: completeVerdict},
-		"completion wins over the deadline":              {jobSet: []builders.JobSetOption{completed}, failure: deadline, want: completeVerdict},
-		"completion wins over a problem":                 {jobSet: []builders.JobSetOption{completed}, blocked: quota, want: completeVerdict},
+		"suspended without a JobSet":             {suspended: true, want: suspendedVerdict},
+		"suspended while pods are still running": {suspended: true, jobSet: []builders.JobSetOption{running, builders.HeldBack(false)}, want: suspendedVerdict},
+		"suspended and blocked: the user is told in time what will be in the way": {suspended: true, blocked: quota, want: verdict{
+			trainer.TrainJobSuspended, trainer.ReasonSuspended,
+			"spec.suspend is true; when resumed the job will be Pending for CreationFailed: exceeded quota",
+		}},
+		"completed takes over reason and message":    {jobSet: []builders.JobSetOption{completed}, want: completeVerdict},
+		"completed though pods still count as ready": {jobSet: []builders.JobSetOption{running, completed}, want: completeVerdict},
+		"completed while suspended":                  {suspended: true, jobSet: []builders.JobSetOption{completed}, want: completeVerdict},
+		"completion wins over the deadline":          {jobSet: []builders.JobSetOption{completed}, failure: deadline, want: completeVerdict},
+		"completion wins over a problem":             {jobSet: []builders.JobSetOption{completed}, blocked: quota, want: completeVerdict},
 		"failed takes over reason and message": {
 			jobSet: []builders.JobSetOption{failed},
 			want:   verdict{trainer.TrainJobFailed, "ReachedMaxRestarts", "jobset failed due to max restarts"},
@@ -127,15 +130,15 @@ func TestWaitingNamesTheJobThatHoldsThingsUp(t *testing.T) {
 		},
 		"the initializer has succeeded and the trainer has not been made": {
 			counters{builders.Succeeded("dataset-initializer"), builders.NotStarted("node")},
-			`waiting for job "node" to start`,
+			`waiting for job "node" to start; if that lasts, the events of JobSet "a" and of its Jobs say why`,
 		},
 		"the Job is suspended": {
-			counters{{Name: "node", Suspended: 1}}, `waiting for job "node" to start`,
+			counters{{Name: "node", Suspended: 1}}, `waiting for job "node" to start; if that lasts, the events of JobSet "a" and of its Jobs say why`,
 		},
 		"a failed Job is about to be made anew": {
-			counters{{Name: "node", Failed: 1}}, "waiting for the JobSet to start its jobs",
+			counters{{Name: "node", Failed: 1}}, `waiting for the JobSet to start its jobs; if that lasts, the events of JobSet "a" say why`,
 		},
-		"nothing has been counted": {nil, "waiting for the JobSet to start its jobs"},
+		"nothing has been counted": {nil, `waiting for the JobSet to start its jobs; if that lasts, the events of JobSet "a" say why`},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -176,7 +179,7 @@ func TestFirstStatusOfAJobIsWhole(t *testing.T) {
 		State: trainer.TrainJobPending,
 		Conditions: []metav1.Condition{{
 			Type: "Pending", Status: metav1.ConditionTrue, Reason: trainer.ReasonWaitingForPods,
-			Message: `waiting for job "node" to start`, ObservedGeneration: 3, LastTransitionTime: stamp,
+			Message: `waiting for job "node" to start; if that lasts, the events of JobSet "a" and of its Jobs say why`, ObservedGeneration: 3, LastTransitionTime: stamp,
 		}},
 		JobsStatus:      []trainer.JobStatus{{Name: "node"}},
 		StartTime:       &stamp,

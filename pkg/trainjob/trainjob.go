@@ -133,9 +133,19 @@ var Kind = trainer.Kind(trainer.TrainJobKind)
 // watch shows: after 5 s at first, growing with the time the job has been in its state
 // to a minute.
 func RecheckAfter(job *trainer.TrainJob, now time.Time) time.Duration {
-	since := job.CreationTimestamp.Time
+	return min(max(inState(job, now), 5*time.Second), time.Minute)
+}
+
+// RetryAfter is when to try again what the API server has refused: after 1 s at first,
+// growing with the time the job has been in its state to 45 s.
+func RetryAfter(job *trainer.TrainJob, now time.Time) time.Duration {
+	return min(max(inState(job, now), time.Second), 45*time.Second)
+}
+
+// inState is how long the job has been in its state, or in existence.
+func inState(job *trainer.TrainJob, now time.Time) time.Duration {
 	if c := stateCondition(&job.Status); c != nil {
-		since = c.LastTransitionTime.Time
+		return now.Sub(c.LastTransitionTime.Time)
 	}
-	return min(max(now.Sub(since), 5*time.Second), time.Minute)
+	return now.Sub(job.CreationTimestamp.Time)
 }

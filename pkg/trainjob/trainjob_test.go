@@ -180,6 +180,13 @@ func TestOwnerReference(t *testing.T) {
 	}, OwnerReference(job))
 }
 
+func TestRetryAfterGrowsWithTheTimeInTheState(t *testing.T) {
+	refused := builders.Condition("Pending", trainer.ReasonCreationFailed, builders.At(100))
+	for now, want := range map[int]time.Duration{0: time.Second, 100: time.Second, 107: 7 * time.Second, 9000: 45 * time.Second} {
+		expect(t, "wait", want, RetryAfter(builders.TrainJob("a", refused), builders.At(now)))
+	}
+}
+
 func TestRecheckAfterGrowsWithTheTimeInTheState(t *testing.T) {
 	cases := map[string]struct {
 		job  *trainer.TrainJob

@@ -95,7 +95,8 @@ type PodTemplatePatch struct {
 }
 
 // PodSpecPatch holds the fields of a pod's spec that a manager may change. Those a
-// JobSet cannot take after its first start are immutable here.
+// JobSet cannot take after its first start are immutable here: to correct one, remove
+// the manager's entry while the job is suspended and add it anew.
 type PodSpecPatch struct {
 	// serviceAccountName replaces the service account.
 	// +kubebuilder:validation:MaxLength=253
@@ -170,9 +171,9 @@ type ContainerPatch struct {
 	// +required
 	Name string `json:"name,omitempty"`
 
-	// env is merged into the container's variables by name. The main containers (node,
-	// dataset-initializer, model-initializer) take theirs from spec.trainer and
-	// spec.initializer.
+	// env is merged into the container's variables by name. In the main containers (node,
+	// dataset-initializer, model-initializer) a variable of spec.trainer or
+	// spec.initializer with the same name wins.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=128

@@ -23,10 +23,6 @@ import (
 // or our own cache's next event, should that event not come.
 const lookAgain = time.Second
 
-// refusedAgain is how long to wait before a JobSet that was called invalid is tried once
-// more.
-const refusedAgain = 45 * time.Second
-
 // outcome of acting on a JobSet: what is to be reported, and when to come back.
 type outcome struct {
 	observed trainjob.Observed
@@ -40,6 +36,12 @@ func (c *Controller) apply(ctx context.Context, key cache.ObjectName, job *train
 	out := outcome{observed: trainjob.Observed{JobSet: seen.own(job), Blocked: plan.blocked}}
 	if recorded := job.Status.RuntimeSnapshot; seen.snapshot != nil && (recorded == nil || recorded.UID != seen.snapshot.UID) {
 		out.observed.Snapshot = runtimesnapshot.Reference(seen.snapshot)
+	}
+	if job.Status.Nodes == nil && plan.action != create {
+		// Suspended from the start, or created just before a crash: known all the same.
+		if objects, cause := objectsOf(job, seen.snapshot); cause == nil {
+			out.observed.Nodes = &objects.Nodes
+		}
 	}
 	switch plan.action {
 	case create:
@@ -99,11 +101,7 @@ func (c *Controller) create(ctx context.Context, key cache.ObjectName, job *trai
 		out.err = err
 	default:
 		out.observed.Blocked = &trainjob.Cause{Reason: trainer.ReasonCreationFailed, Message: creationMessage(job, err)}
-		out.err = fmt.Errorf("create JobSet: %w", err)
-		if apierrors.IsInvalid(err) {
-			// What is sent does not change; only another version of JobSet could take it.
-			out.err = queue.RetryAfter(out.err, refusedAgain)
-		}
+		out.err = tryAgain(job, c.clock.Now(), fmt.Errorf("create JobSet: %w", err))
 	}
 }
 
@@ -120,10 +118,18 @@ func (c *Controller) wantedAgain(ctx context.Context, job *trainer.TrainJob, see
 	return !trainjob.Finished(current) && decide(current, seen).action == create, nil
 }
 
+// tryAgain is for what the API server refused and what the job's status speaks of: a
+// quota, an admission policy, a webhook that is down. It is tried again as long as it
+// takes, but neither in a hurry nor with a line in the log each time.
+func tryAgain(job *trainer.TrainJob, now time.Time, err error) error {
+	return queue.RetryAfter(err, trainjob.RetryAfter(job, now))
+}
+
 // creationMessage names the snapshot when what it contains was refused.
 func creationMessage(job *trainer.TrainJob, err error) string {
 	if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
-		return fmt.Sprintf("the JobSet built from ConfigMap %q was refused: %s", runtimesnapshot.Name(job.Name), abridged(err.Error()))
+		return fmt.Sprintf("the JobSet built from the snapshot was refused; correct the runtime and delete ConfigMap %q, or create the job anew: %s",
+			runtimesnapshot.Name(job.Name), abridged(err.Error()))
 	}
 	return fmt.Sprintf("the JobSet cannot be created: %s", abridged(err.Error()))
 }

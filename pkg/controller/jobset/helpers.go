@@ -75,7 +75,7 @@ func (h *helperWriter) ensure(ctx context.Context, job *trainer.TrainJob, object
 			return trouble
 		}
 	}
-	return h.ensureKeys(ctx, objects.Keys)
+	return h.ensureKeys(ctx, job, objects.Keys)
 }
 
 // ensureConfigMap creates a ConfigMap. One that is there already has the right content,
@@ -89,7 +89,7 @@ func (h *helperWriter) ensureConfigMap(ctx context.Context, job *trainer.TrainJo
 			return nil
 		}
 		if !apierrors.IsAlreadyExists(err) {
-			return refused("ConfigMap", wanted.Name, err)
+			return h.refused(job, "ConfigMap", wanted.Name, err)
 		}
 		if have, err = client.Get(ctx, wanted.Name, metav1.GetOptions{}); err != nil {
 			return &obstacle{err: queue.RetryAfter(fmt.Errorf("read ConfigMap %q: %w", wanted.Name, err), lookAgain)}
@@ -113,7 +113,7 @@ func (h *helperWriter) ensureConfigMap(ctx context.Context, job *trainer.TrainJo
 
 // ensureKeys creates a Secret with keys. Its name has a part of the job's UID in it, so
 // one that is there is the one this very job was given.
-func (h *helperWriter) ensureKeys(ctx context.Context, wanted *render.KeySecret) *obstacle {
+func (h *helperWriter) ensureKeys(ctx context.Context, job *trainer.TrainJob, wanted *render.KeySecret) *obstacle {
 	if wanted == nil {
 		return nil
 	}
@@ -123,7 +123,7 @@ func (h *helperWriter) ensureKeys(ctx context.Context, wanted *render.KeySecret)
 	}
 	_, err = h.secrets.Secrets(secret.Namespace).Create(ctx, secret, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return refused("Secret", secret.Name, err)
+		return h.refused(job, "Secret", secret.Name, err)
 	}
 	return nil
 }
@@ -146,7 +146,7 @@ func (h *helperWriter) ensurePodGroup(ctx context.Context, job *trainer.TrainJob
 		h.missing.note(kind, h.clock.Now())
 		return notInstalled(wanted, missingFor)
 	case !apierrors.IsAlreadyExists(err):
-		return refused("PodGroup", wanted.GetName(), err)
+		return h.refused(job, "PodGroup", wanted.GetName(), err)
 	}
 	have, err := client.Get(ctx, wanted.GetName(), metav1.GetOptions{})
 	if err != nil {
@@ -189,17 +189,16 @@ func (h *helperWriter) inTheWay(job *trainer.TrainJob, kind string, object metav
 }
 
 // refused is a helper that the API server does not take.
-func refused(kind, name string, err error) *obstacle {
+func (h *helperWriter) refused(job *trainer.TrainJob, kind, name string, err error) *obstacle {
 	trouble := &obstacle{err: fmt.Errorf("create %s %q: %w", kind, name, err)}
-	if !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) && !noNamespace(err) {
-		trouble.cause = &trainjob.Cause{
-			Reason:  trainer.ReasonCreationFailed,
-			Message: fmt.Sprintf("the %s %q cannot be created: %s", kind, name, abridged(err.Error())),
-		}
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || noNamespace(err) {
+		return trouble
 	}
-	if apierrors.IsInvalid(err) {
-		trouble.err = queue.RetryAfter(trouble.err, refusedAgain)
+	trouble.cause = &trainjob.Cause{
+		Reason:  trainer.ReasonCreationFailed,
+		Message: fmt.Sprintf("the %s %q cannot be created: %s", kind, name, abridged(err.Error())),
 	}
+	trouble.err = tryAgain(job, h.clock.Now(), trouble.err)
 	return trouble
 }
 

@@ -120,7 +120,7 @@ func checkKeyPair(t *testing.T, data map[string][]byte) {
 
 func TestKeysOfAnUnknownKindAreNotMade(t *testing.T) {
 	h := &helperWriter{}
-	trouble := h.ensureKeys(t.Context(), &render.KeySecret{Secret: &corev1.Secret{}, Kind: framework.KeyKind("x")})
+	trouble := h.ensureKeys(t.Context(), builders.TrainJob("a"), &render.KeySecret{Secret: &corev1.Secret{}, Kind: framework.KeyKind("x")})
 	if trouble == nil || trouble.err == nil {
 		t.Errorf("got %v", trouble)
 	}

@@ -97,7 +97,7 @@ func (c *Controller) finish(ctx context.Context, key cache.ObjectName, job *trai
 
 // report writes what the status must be after what was observed.
 func (c *Controller) report(ctx context.Context, job *trainer.TrainJob, seen trainjob.Observed, now time.Time) (queue.Result, error) {
-	wait, err := c.status.Write(ctx, job, trainjob.Next(job, seen, now), now)
+	wait, err := c.status.Report(ctx, job, seen, now)
 	return queue.Result{After: wait}, err
 }
 

@@ -30,6 +30,7 @@ import (
 	"github.com/trainjob/controller/pkg/metrics"
 	"github.com/trainjob/controller/pkg/queue"
 	"github.com/trainjob/controller/pkg/runtimesnapshot"
+	"github.com/trainjob/controller/pkg/trainjob"
 	"github.com/trainjob/controller/test/builders"
 	"github.com/trainjob/controller/test/fakes"
 )
@@ -255,7 +256,7 @@ func TestSyncTellsWhyAJobSetWasRefusedAndTriesAgain(t *testing.T) {
 		message string
 	}{
 		"forbidden": {apierrors.NewForbidden(jobSets, "a", errors.New("exceeded quota")), "the JobSet cannot be created: "},
-		"invalid":   {apierrors.NewInvalid(schema.GroupKind{Kind: "JobSet"}, "a", nil), `the JobSet built from ConfigMap "a-runtime-snapshot" was refused: `},
+		"invalid":   {apierrors.NewInvalid(schema.GroupKind{Kind: "JobSet"}, "a", nil), `the JobSet built from the snapshot was refused; correct the runtime and delete ConfigMap "a-runtime-snapshot"`},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -424,6 +425,29 @@ func TestSyncWarnsOnceOfPatchesThatAMissedSuspensionLeftOut(t *testing.T) {
 			}
 			if warned != tc.want {
 				t.Errorf("%d warnings, want %d", warned, tc.want)
+			}
+		})
+	}
+}
+
+func TestSyncRecordsTheNumberOfNodesWhoeverMadeTheJobSet(t *testing.T) {
+	for name, opts := range map[string][]builders.JobOption{
+		"made just before a crash": nil,
+		"not made yet":             {builders.Suspended(true)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			job := builders.TrainJob("a", opts...)
+			f := newFixture(t, job)
+			f.cached("configmaps", snapshotOf(t, job))
+			if !trainjob.Suspended(job) {
+				f.cached("jobsets", builders.JobSetOf(job, upToDate(job)))
+			}
+			if _, err := f.sync(); err != nil {
+				t.Fatal(err)
+			}
+			written, err := f.trainer.TrainerV1alpha1().TrainJobs(job.Namespace).Get(t.Context(), job.Name, metav1.GetOptions{})
+			if err != nil || written.Status.Nodes == nil || *written.Status.Nodes != 2 {
+				t.Errorf("%v; nodes %v, want 2", err, written.Status.Nodes)
 			}
 		})
 	}

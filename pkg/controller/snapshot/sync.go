@@ -129,7 +129,7 @@ func (c *Controller) create(ctx context.Context, key cache.ObjectName, job *trai
 	return &trainjob.Cause{
 		Reason:  trainer.ReasonCreationFailed,
 		Message: fmt.Sprintf("cannot create ConfigMap %q: %v", cm.Name, err),
-	}, fmt.Errorf("create ConfigMap %q: %w", cm.Name, err)
+	}, queue.RetryAfter(fmt.Errorf("create ConfigMap %q: %w", cm.Name, err), trainjob.RetryAfter(job, c.clock.Now()))
 }
 
 // conflicted says whether a ConfigMap was in the way when the job was looked at last.
@@ -200,8 +200,7 @@ func (c *Controller) report(ctx context.Context, job *trainer.TrainJob, plan pla
 	case err != nil && !apierrors.IsNotFound(err):
 		return 0, err
 	}
-	next := trainjob.Next(job, trainjob.Observed{Blocked: plan.blocked, Failure: plan.failure}, now)
-	return c.status.Write(ctx, job, next, now)
+	return c.status.Report(ctx, job, trainjob.Observed{Blocked: plan.blocked, Failure: plan.failure}, now)
 }
 
 // recheck says when to look again without an event. Only a ConfigMap in the way needs

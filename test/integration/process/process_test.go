@@ -231,7 +231,8 @@ func TestJSONLogsAreJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(strings.TrimSpace(string(log))) {
-		if !json.Valid([]byte(line)) {
+		// A binary with the race detector says so before it has read its flags.
+		if !strings.Contains(line, "Data race detection enabled") && !json.Valid([]byte(line)) {
 			t.Errorf("not JSON: %s", line)
 		}
 	}

@@ -15,9 +15,9 @@ import (
 type ContainerPatchApplyConfiguration struct {
 	// name of a container of the runtime.
 	Name *string `json:"name,omitempty"`
-	// env is merged into the container's variables by name. The main containers (node,
-	// dataset-initializer, model-initializer) take theirs from spec.trainer and
-	// spec.initializer.
+	// env is merged into the container's variables by name. In the main containers (node,
+	// dataset-initializer, model-initializer) a variable of spec.trainer or
+	// spec.initializer with the same name wins.
 	Env []v1.EnvVar `json:"env,omitempty"`
 	// volumeMounts adds mounts, or changes them by mountPath, so that one volume can be
 	// mounted twice.

@@ -12,7 +12,8 @@ import (
 // with apply.
 //
 // PodSpecPatch holds the fields of a pod's spec that a manager may change. Those a
-// JobSet cannot take after its first start are immutable here.
+// JobSet cannot take after its first start are immutable here: to correct one, remove
+// the manager's entry while the job is suspended and add it anew.
 type PodSpecPatchApplyConfiguration struct {
 	// serviceAccountName replaces the service account.
 	ServiceAccountName *string `json:"serviceAccountName,omitempty"`
