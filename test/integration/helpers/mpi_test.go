@@ -18,7 +18,7 @@ import (
 )
 
 func TestManyMPIJobsAtOnceGetTheirKeysOnce(t *testing.T) {
-	const count = 50
+	const count = 200
 	namespace := env.Namespace(t)
 	env.NewRuntime(t, namespace, builders.MPISpec())
 	start := env.AuditNow(t)
