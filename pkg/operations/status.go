@@ -75,7 +75,7 @@ func (w *StatusWriter) write(ctx context.Context, job *trainer.TrainJob, next *t
 	for _, event := range statusEvents(&job.Status, next) {
 		Emit(w.recorder, job, event.Type, event.Reason, event.Message)
 	}
-	if blocked != nil && next.State == trainer.TrainJobSuspended && reworded(&job.Status, next) {
+	if blocked != nil && next.State == trainer.TrainJobSuspended && reworded(&job.Status, next) && !told(&job.Status, blocked) {
 		Emit(w.recorder, job, corev1.EventTypeWarning, blocked.Reason, blocked.Message)
 	}
 	return 0, nil
@@ -147,6 +147,12 @@ func statusEvents(before, after *trainer.TrainJobStatus) []Event {
 func reworded(before, after *trainer.TrainJobStatus) bool {
 	was, is := trueCondition(before), trueCondition(after)
 	return was == nil || is == nil || was.Type != is.Type || was.Message != is.Message
+}
+
+// told says whether the job was Pending for this very cause, which its user then knows.
+func told(before *trainer.TrainJobStatus, cause *trainjob.Cause) bool {
+	was := trueCondition(before)
+	return was != nil && was.Type == string(trainer.TrainJobPending) && was.Reason == cause.Reason && was.Message == cause.Message
 }
 
 func trueCondition(status *trainer.TrainJobStatus) *metav1.Condition {

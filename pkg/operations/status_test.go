@@ -245,6 +245,19 @@ func TestEmitCutsWhatAnEventCannotHold(t *testing.T) {
 	}
 }
 
+func TestReportDoesNotRepeatOnSuspensionWhatAPendingJobHasTold(t *testing.T) {
+	pending := builders.Condition("Pending", trainer.ReasonWaitingForRuntime, builders.At(1))
+	job := builders.TrainJob("a", pending, builders.Suspended(true))
+	w, _, events := writer(job)
+	cause := trainjob.Cause{Reason: trainer.ReasonWaitingForRuntime, Message: job.Status.Conditions[0].Message}
+	if _, err := w.Report(t.Context(), job, trainjob.Observed{Blocked: &cause}, builders.At(2)); err != nil {
+		t.Fatal(err)
+	}
+	if event := <-events.Events; event != "Normal Suspended The job is suspended" || len(events.Events) > 0 {
+		t.Errorf("event %q and %d more, want the suspension alone", event, len(events.Events))
+	}
+}
+
 func TestReportWarnsTheUserOfASuspendedJobOnce(t *testing.T) {
 	job := builders.TrainJob("a", builders.Suspended(true), func(job *trainer.TrainJob) { job.ResourceVersion = "1" })
 	w, _, events := writer(job)
