@@ -242,10 +242,10 @@ type TrainJobStatus struct {
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// jobsStatus counts the child Jobs of each replicatedJob, also after the end.
+	// jobsStatus counts the child Jobs of each replicatedJob, also after the end. There is
+	// no limit: a status that was too long could never say that the job has ended.
 	// +listType=map
 	// +listMapKey=name
-	// +kubebuilder:validation:MaxItems=100
 	// +optional
 	JobsStatus []JobStatus `json:"jobsStatus,omitempty"`
 

@@ -70,6 +70,7 @@ func lead(ctx context.Context, lock resourcelock.Interface, le componentbaseconf
 	if err != nil {
 		return fmt.Errorf("leader election: %w", err)
 	}
+	watchDog.SetLeaderElection(elector)
 	defer context.AfterFunc(ctx, func() {
 		if !started.Load() {
 			stopElecting()

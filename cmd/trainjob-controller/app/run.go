@@ -90,9 +90,10 @@ func run(ctx context.Context, o *Options, c *clients, w *watches, controllers []
 	return lead(ctx, lock, o.LeaderElection, watchDog, work)
 }
 
-// newRecorder sends events to the API server until stop, which waits for none.
+// newRecorder sends events to the API server until stop, which waits for none. It does
+// not end with ctx: what is finished while the process drains is told too.
 func newRecorder(ctx context.Context, c *clients) (record.EventRecorder, func()) {
-	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
+	broadcaster := record.NewBroadcaster(record.WithContext(context.WithoutCancel(ctx)))
 	broadcaster.StartRecordingToSink(&corev1client.EventSinkImpl{Interface: c.events.CoreV1().Events("")})
 	return broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: name}), broadcaster.Shutdown
 }

@@ -47,11 +47,11 @@ func (c *Controller) apply(ctx context.Context, key cache.ObjectName, job *train
 	case create:
 		c.create(ctx, key, job, seen, &out)
 	case suspend:
-		c.keep(&out)(c.writer.suspend(ctx, seen.jobSet))
+		c.keep(job, &out)(c.writer.suspend(ctx, seen.jobSet))
 	case refresh:
 		c.refresh(ctx, job, seen, &out)
 	case remake:
-		c.remake(ctx, seen, &out)
+		c.remake(ctx, job, seen, &out)
 	case resume:
 		c.resume(ctx, job, seen, &out)
 	}
@@ -59,17 +59,22 @@ func (c *Controller) apply(ctx context.Context, key cache.ObjectName, job *train
 }
 
 // keep takes the result of a write to a JobSet into the outcome. If the JobSet has been
-// deleted in the meantime, its event is on the way.
-func (c *Controller) keep(out *outcome) func(*jobset.JobSet, error) {
+// deleted or changed in the meantime, its event is on the way.
+func (c *Controller) keep(job *trainer.TrainJob, out *outcome) func(*jobset.JobSet, error) {
 	return func(written *jobset.JobSet, err error) {
-		if apierrors.IsNotFound(err) {
-			return
-		}
-		if err != nil {
+		switch {
+		case err == nil:
+			out.observed.JobSet = written
+		case apierrors.IsNotFound(err):
+		case !operations.Refused(err):
 			out.err = err
-			return
+		default:
+			out.observed.Blocked = &trainjob.Cause{
+				Reason:  trainer.ReasonCreationFailed,
+				Message: "the JobSet cannot be changed: " + abridged(err.Error()),
+			}
+			out.err = tryAgain(job, c.clock.Now(), fmt.Errorf("write JobSet: %w", err))
 		}
-		out.observed.JobSet = written
 	}
 }
 
@@ -97,25 +102,28 @@ func (c *Controller) create(ctx context.Context, key cache.ObjectName, job *trai
 		out.observed.JobSet = js
 	case apierrors.IsAlreadyExists(err):
 		c.examine(ctx, key, job, out)
-	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		out.err = err
+	case !operations.Refused(err):
+		out.err = fmt.Errorf("create JobSet: %w", err)
 	default:
 		out.observed.Blocked = &trainjob.Cause{Reason: trainer.ReasonCreationFailed, Message: creationMessage(job, err)}
 		out.err = tryAgain(job, c.clock.Now(), fmt.Errorf("create JobSet: %w", err))
 	}
 }
 
-// wantedAgain asks the API server before a JobSet is created once more: when a job is
-// deleted, the watch may tell of its JobSet going away first.
+// wantedAgain asks the API server before a JobSet is created for a job that has a past:
+// when a job is deleted, the watch may tell of its JobSet going away first, and a job
+// that was resumed may have been suspended again. What has changed since the job was
+// cached has an event on the way.
 func (c *Controller) wantedAgain(ctx context.Context, job *trainer.TrainJob, seen observation) (bool, error) {
-	if job.Status.StartTime == nil {
-		return true, nil
+	if job.Status.StartTime == nil && job.Generation <= 1 {
+		return true, nil // new, and created to run
 	}
 	current, err := operations.LiveTrainJob(ctx, c.trainJobs, job)
 	if err != nil || current == nil {
 		return false, err
 	}
-	return !trainjob.Finished(current) && decide(current, seen).action == create, nil
+	unchanged := current.Generation == job.Generation && !trainjob.Finished(current)
+	return unchanged && decide(current, seen).action == create, nil
 }
 
 // tryAgain is for what the API server refused and what the job's status speaks of: a
@@ -186,7 +194,7 @@ func (c *Controller) refresh(ctx context.Context, job *trainer.TrainJob, seen ob
 	case live.UID != seen.jobSet.UID || !trainjob.JobSetSuspended(live):
 		out.result.After = lookAgain
 	default:
-		c.keep(out)(c.writer.refresh(ctx, live, objects.JobSet))
+		c.keep(job, out)(c.writer.refresh(ctx, live, objects.JobSet))
 		if late := render.Unapplied(job.Spec.RuntimePatches, live, objects.JobSet); out.err == nil && len(late) > 0 {
 			operations.Emit(c.recorder, job, corev1.EventTypeWarning, operations.EventPatchNotApplied,
 				"A JobSet that has been created cannot take these changes of spec.runtimePatches; the job goes on without them: "+strings.Join(late, ", "))
@@ -195,7 +203,7 @@ func (c *Controller) refresh(ctx context.Context, job *trainer.TrainJob, seen ob
 }
 
 // remake deletes the child Jobs that a refresh has made stale.
-func (c *Controller) remake(ctx context.Context, seen observation, out *outcome) {
+func (c *Controller) remake(ctx context.Context, job *trainer.TrainJob, seen observation, out *outcome) {
 	done, err := c.writer.remakeJobs(ctx, seen.jobSet)
 	switch {
 	case err != nil:
@@ -203,7 +211,7 @@ func (c *Controller) remake(ctx context.Context, seen observation, out *outcome)
 	case !done:
 		out.result.After = lookAgain
 	default:
-		c.keep(out)(c.writer.remade(ctx, seen.jobSet))
+		c.keep(job, out)(c.writer.remade(ctx, seen.jobSet))
 	}
 }
 
@@ -228,7 +236,11 @@ func (c *Controller) resume(ctx context.Context, job *trainer.TrainJob, seen obs
 		out.result.After = lookAgain
 		return
 	}
+	if held, err := c.writer.jobsHeldBack(ctx, live); err != nil || !held {
+		out.err, out.result.After = err, lookAgain
+		return
+	}
 	if c.ensureForResume(ctx, current, seen, out) {
-		c.keep(out)(c.writer.resume(ctx, live))
+		c.keep(job, out)(c.writer.resume(ctx, live))
 	}
 }

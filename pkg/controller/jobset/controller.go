@@ -9,6 +9,7 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 	jobsetclient "sigs.k8s.io/jobset/client-go/clientset/versioned/typed/jobset/v1alpha2"
@@ -62,9 +63,11 @@ type Controller struct {
 	created *informer.Notes[*jobset.JobSet]
 	warned  warnings
 	queue   *queue.Queue
+	// handlers of the events that wake a job, by their source.
+	handlers map[cache.SharedIndexInformer]func(any)
 }
 
-// New returns a controller whose queue fills from now on; Run starts it.
+// New returns a controller that does nothing before Run.
 func New(cfg Config) (*Controller, error) {
 	c := &Controller{
 		trainJobs: cfg.TrainJobs,
@@ -85,18 +88,26 @@ func New(cfg Config) (*Controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c, informer.AddHandlers(map[cache.SharedIndexInformer]func(any){
+	c.handlers = map[cache.SharedIndexInformer]func(any){
 		cfg.TrainJobInformer.Informer(): c.enqueue,
 		cfg.JobSetInformer.Informer():   c.enqueueJobOfJobSet,
 		cfg.Snapshots:                   c.enqueueJobOfSnapshot,
-	})
+	}
+	return c, nil
 }
 
 // Queues of this controller, for health checks.
 func (c *Controller) Queues() []*queue.Queue { return []*queue.Queue{c.queue} }
 
-// Run works until ctx ends.
-func (c *Controller) Run(ctx context.Context, workers int) { c.queue.Run(ctx, workers) }
+// Run works until ctx ends. Only then are events listened to, beginning with all that
+// the informers hold: the queue of a replica that waits would only ever grow.
+func (c *Controller) Run(ctx context.Context, workers int) {
+	if err := informer.AddHandlers(c.handlers); err != nil {
+		klog.FromContext(ctx).Error(err, "The jobset controller cannot listen") // the informers have been stopped
+		return
+	}
+	c.queue.Run(ctx, workers)
+}
 
 func (c *Controller) enqueue(object any) {
 	if key, ok := informer.Key(object); ok {

@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/clock"
 
 	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
+	"github.com/trainjob/controller/pkg/operations"
 	"github.com/trainjob/controller/pkg/queue"
 	"github.com/trainjob/controller/pkg/render"
 	"github.com/trainjob/controller/pkg/trainjob"
@@ -106,7 +107,7 @@ func (h *helperWriter) ensureConfigMap(ctx context.Context, job *trainer.TrainJo
 		_, err = client.Patch(ctx, wanted.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	}
 	if err != nil {
-		return &obstacle{err: fmt.Errorf("update ConfigMap %q: %w", wanted.Name, err)}
+		return h.refused(job, "ConfigMap", wanted.Name, err)
 	}
 	return nil
 }
@@ -161,7 +162,7 @@ func (h *helperWriter) ensurePodGroup(ctx context.Context, job *trainer.TrainJob
 	}
 	have.Object["spec"] = wanted.Object["spec"]
 	if _, err := client.Update(ctx, have, metav1.UpdateOptions{}); err != nil {
-		return &obstacle{err: fmt.Errorf("update PodGroup %q: %w", wanted.GetName(), err)}
+		return h.refused(job, "PodGroup", wanted.GetName(), err)
 	}
 	return nil
 }
@@ -190,13 +191,13 @@ func (h *helperWriter) inTheWay(job *trainer.TrainJob, kind string, object metav
 
 // refused is a helper that the API server does not take.
 func (h *helperWriter) refused(job *trainer.TrainJob, kind, name string, err error) *obstacle {
-	trouble := &obstacle{err: fmt.Errorf("create %s %q: %w", kind, name, err)}
-	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || noNamespace(err) {
+	trouble := &obstacle{err: fmt.Errorf("write %s %q: %w", kind, name, err)}
+	if !operations.Refused(err) {
 		return trouble
 	}
 	trouble.cause = &trainjob.Cause{
 		Reason:  trainer.ReasonCreationFailed,
-		Message: fmt.Sprintf("the %s %q cannot be created: %s", kind, name, abridged(err.Error())),
+		Message: fmt.Sprintf("the %s %q cannot be written: %s", kind, name, abridged(err.Error())),
 	}
 	trouble.err = tryAgain(job, h.clock.Now(), trouble.err)
 	return trouble

@@ -262,10 +262,10 @@ func TestHelpersThatAreRefused(t *testing.T) {
 		err            error
 		message        string // of the condition, "" for none
 	}{
-		"a group":                          {"create", "podgroups", refusal("podgroups"), `the PodGroup "a" cannot be created: `},
-		"a ConfigMap":                      {"create", "configmaps", refusal("configmaps"), `the ConfigMap "a-mpi-hostfile" cannot be created: `},
-		"a Secret":                         {"create", "secrets", refusal("secrets"), `the Secret "a-mpi-ssh-a-uid" cannot be created: `},
-		"an invalid group":                 {"create", "podgroups", apierrors.NewInvalid(schema.GroupKind{Kind: "PodGroup"}, "a", nil), `the PodGroup "a" cannot be created: `},
+		"a group":                          {"create", "podgroups", refusal("podgroups"), `the PodGroup "a" cannot be written: `},
+		"a ConfigMap":                      {"create", "configmaps", refusal("configmaps"), `the ConfigMap "a-mpi-hostfile" cannot be written: `},
+		"a Secret":                         {"create", "secrets", refusal("secrets"), `the Secret "a-mpi-ssh-a-uid" cannot be written: `},
+		"an invalid group":                 {"create", "podgroups", apierrors.NewInvalid(schema.GroupKind{Kind: "PodGroup"}, "a", nil), `the PodGroup "a" cannot be written: `},
 		"a group in no namespace":          {"create", "podgroups", apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "default"), ""},
 		"a group that cannot be read":      {"get", "podgroups", errors.New("broken"), ""},
 		"a ConfigMap that cannot be read":  {"get", "configmaps", errors.New("broken"), ""},

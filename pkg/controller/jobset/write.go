@@ -85,15 +85,15 @@ func (w jobSetWriter) refresh(ctx context.Context, live, desired *jobset.JobSet)
 // JobSet; its controller makes them anew from the new template. It says false while
 // one of them is not suspended yet, because its pods may still be running.
 func (w jobSetWriter) remakeJobs(ctx context.Context, js *jobset.JobSet) (bool, error) {
-	list, err := w.jobs.Jobs(js.Namespace).List(ctx, metav1.ListOptions{LabelSelector: jobset.JobSetNameKey + "=" + js.Name})
+	children, err := w.unfinishedJobs(ctx, js)
 	if err != nil {
-		return false, fmt.Errorf("list child Jobs: %w", err)
+		return false, err
 	}
 	done := true
 	noted := strings.Split(js.Annotations[annotationRemake], ",")
-	for i := range list.Items {
-		child := &list.Items[i]
-		if !metav1.IsControlledBy(child, js) || jobFinished(child) || !slices.Contains(noted, child.Labels[jobset.ReplicatedJobNameKey]) {
+	for i := range children {
+		child := &children[i]
+		if !slices.Contains(noted, child.Labels[jobset.ReplicatedJobNameKey]) {
 			continue
 		}
 		if !ptr.Deref(child.Spec.Suspend, false) {
@@ -109,6 +109,27 @@ func (w jobSetWriter) remakeJobs(ctx context.Context, js *jobset.JobSet) (bool, 
 		}
 	}
 	return done, nil
+}
+
+// jobsHeldBack says whether every unfinished child Job is suspended. The JobSet's own
+// condition says so too, but can still be that of an earlier suspension.
+func (w jobSetWriter) jobsHeldBack(ctx context.Context, js *jobset.JobSet) (bool, error) {
+	children, err := w.unfinishedJobs(ctx, js)
+	if err != nil {
+		return false, err
+	}
+	return !slices.ContainsFunc(children, func(child batchv1.Job) bool { return !ptr.Deref(child.Spec.Suspend, false) }), nil
+}
+
+// unfinishedJobs reads the child Jobs of a JobSet that have not ended, live.
+func (w jobSetWriter) unfinishedJobs(ctx context.Context, js *jobset.JobSet) ([]batchv1.Job, error) {
+	list, err := w.jobs.Jobs(js.Namespace).List(ctx, metav1.ListOptions{LabelSelector: jobset.JobSetNameKey + "=" + js.Name})
+	if err != nil {
+		return nil, fmt.Errorf("list child Jobs: %w", err)
+	}
+	return slices.DeleteFunc(list.Items, func(child batchv1.Job) bool {
+		return !metav1.IsControlledBy(&child, js) || jobFinished(&child)
+	}), nil
 }
 
 func jobFinished(job *batchv1.Job) bool {

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	jobsetlisters "sigs.k8s.io/jobset/client-go/listers/jobset/v1alpha2"
 
@@ -47,9 +48,11 @@ type Controller struct {
 
 	deadlines *queue.Queue
 	ttls      *queue.Queue
+	// handlers of the events that wake a job, by their source.
+	handlers map[cache.SharedIndexInformer]func(any)
 }
 
-// New returns a controller whose queues fill from now on; Run starts it.
+// New returns a controller that does nothing before Run.
 func New(cfg Config) (*Controller, error) {
 	c := &Controller{
 		client: cfg.Client, jobs: cfg.Jobs.Lister(), jobSets: cfg.JobSets,
@@ -63,7 +66,8 @@ func New(cfg Config) (*Controller, error) {
 	if c.ttls, err = queue.New(queue.Config{Name: metrics.QueueTTL, Sync: c.syncTTL, Clock: cfg.Clock, Metrics: cfg.Metrics}); err != nil {
 		return nil, err
 	}
-	return c, informer.AddHandlers(map[cache.SharedIndexInformer]func(any){cfg.Jobs.Informer(): c.enqueue})
+	c.handlers = map[cache.SharedIndexInformer]func(any){cfg.Jobs.Informer(): c.enqueue}
+	return c, nil
 }
 
 // enqueue gives a job to the one queue that has something to do for it.
@@ -89,8 +93,14 @@ func (c *Controller) Queues() []*queue.Queue {
 	return []*queue.Queue{c.deadlines, c.ttls}
 }
 
-// Run works until ctx ends, with `workers` workers on each queue.
+// Run works until ctx ends, with `workers` workers on each queue. Only then are events
+// listened to, beginning with all that the informer holds: the queues of a replica that
+// waits would only ever grow.
 func (c *Controller) Run(ctx context.Context, workers int) {
+	if err := informer.AddHandlers(c.handlers); err != nil {
+		klog.FromContext(ctx).Error(err, "The lifecycle controller cannot listen") // the informers have been stopped
+		return
+	}
 	var running sync.WaitGroup
 	for _, q := range c.Queues() {
 		running.Go(func() { q.Run(ctx, workers) })
@@ -140,7 +150,8 @@ func (c *Controller) syncDeadline(ctx context.Context, key cache.ObjectName) (qu
 	if _, err := c.status.Write(ctx, job, next, now); err != nil {
 		return queue.Result{}, err
 	}
-	if next.State == trainer.TrainJobFailed {
+	c.status.Forget(key) // there is no next write
+	if trainjob.FailedFor(&trainer.TrainJob{Status: *next}, trainer.ReasonDeadlineExceeded) {
 		c.metrics.DeadlineEnforced(verdict.Late)
 	}
 	return queue.Result{}, nil

@@ -9,6 +9,7 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	jobsetlisters "sigs.k8s.io/jobset/client-go/listers/jobset/v1alpha2"
 
@@ -54,9 +55,12 @@ type Controller struct {
 	// created bridges the moment between our CREATE and the cache showing it.
 	created *informer.Notes[*corev1.ConfigMap]
 	queue   *queue.Queue
+	// handlers of the events that wake a job, by their source.
+	handlers map[cache.SharedIndexInformer]func(any)
 }
 
-// New returns a controller whose queue fills from now on; Run starts it.
+// New returns a controller that does nothing before Run. The informers must not have
+// been started.
 func New(cfg Config) (*Controller, error) {
 	c := &Controller{
 		trainJobs:  cfg.TrainJobs,
@@ -81,19 +85,27 @@ func New(cfg Config) (*Controller, error) {
 	if err := cfg.Informers.TrainJobs().Informer().AddIndexers(cache.Indexers{byRuntime: indexByRuntime}); err != nil {
 		return nil, fmt.Errorf("index TrainJobs by runtime: %w", err)
 	}
-	return c, informer.AddHandlers(map[cache.SharedIndexInformer]func(any){
+	c.handlers = map[cache.SharedIndexInformer]func(any){
 		cfg.Informers.TrainJobs().Informer():               c.enqueue,
 		cfg.Informers.ClusterTrainingRuntimes().Informer(): c.enqueueUsersOf(trainer.ClusterTrainingRuntimeKind),
 		cfg.Informers.TrainingRuntimes().Informer():        c.enqueueUsersOf(trainer.TrainingRuntimeKind),
 		cfg.Snapshots: c.enqueueOwnerOf,
-	})
+	}
+	return c, nil
 }
 
 // Queues of this controller, for health checks.
 func (c *Controller) Queues() []*queue.Queue { return []*queue.Queue{c.queue} }
 
-// Run works until ctx ends.
-func (c *Controller) Run(ctx context.Context, workers int) { c.queue.Run(ctx, workers) }
+// Run works until ctx ends. Only then are events listened to, beginning with all that
+// the informers hold: the queue of a replica that waits would only ever grow.
+func (c *Controller) Run(ctx context.Context, workers int) {
+	if err := informer.AddHandlers(c.handlers); err != nil {
+		klog.FromContext(ctx).Error(err, "The snapshot controller cannot listen") // the informers have been stopped
+		return
+	}
+	c.queue.Run(ctx, workers)
+}
 
 func (c *Controller) enqueue(object any) {
 	if key, ok := informer.Key(object); ok {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -42,6 +43,12 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (queue.Resu
 	}
 	plan := decide(job, seen)
 	var failed error
+	if plan.create == nil && seen.existing == nil && hidden(job) {
+		// There is nothing to take a snapshot of: is the one that was taken still there?
+		if cause, err := c.examine(ctx, key, job, runtimesnapshot.Name(job.Name)); !apierrors.IsNotFound(err) {
+			plan.blocked, plan.failure, failed = cause, nil, err
+		}
+	}
 	if plan.create != nil {
 		plan.blocked, failed = c.create(ctx, key, job, plan.create)
 	}
@@ -123,8 +130,8 @@ func (c *Controller) create(ctx context.Context, key cache.ObjectName, job *trai
 			err = queue.RetryAfter(err, time.Second) // gone in between: create it then
 		}
 		return cause, err
-	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return nil, err
+	case !operations.Refused(err):
+		return nil, fmt.Errorf("create ConfigMap %q: %w", cm.Name, err)
 	}
 	return &trainjob.Cause{
 		Reason:  trainer.ReasonCreationFailed,
@@ -132,10 +139,19 @@ func (c *Controller) create(ctx context.Context, key cache.ObjectName, job *trai
 	}, queue.RetryAfter(fmt.Errorf("create ConfigMap %q: %w", cm.Name, err), trainjob.RetryAfter(job, c.clock.Now()))
 }
 
-// conflicted says whether a ConfigMap was in the way when the job was looked at last.
+// conflicted says whether a ConfigMap was in the way when the job was looked at last. A
+// suspended job says so in its message.
 func conflicted(job *trainer.TrainJob) bool {
-	pending := meta.FindStatusCondition(job.Status.Conditions, string(trainer.TrainJobPending))
-	return job.Status.State == trainer.TrainJobPending && pending != nil && pending.Reason == trainer.ReasonSnapshotConflict
+	condition := meta.FindStatusCondition(job.Status.Conditions, string(job.Status.State))
+	return condition != nil &&
+		(condition.Reason == trainer.ReasonSnapshotConflict || strings.Contains(condition.Message, trainer.ReasonSnapshotConflict))
+}
+
+// hidden says whether a job may have a snapshot that the watch does not show because it
+// has lost its label, or never had it: one that is recorded in the status, or one of a
+// job that has conditions of a time before snapshots were recorded.
+func hidden(job *trainer.TrainJob) bool {
+	return job.Status.RuntimeSnapshot != nil || (job.Status.Lifecycle == nil && len(job.Status.Conditions) > 0)
 }
 
 // wantedAgain asks the API server before a snapshot is taken once more: when a job is

@@ -27,8 +27,6 @@ var statusRules = map[string]rule{
 		"status.conditions[1]"},
 	"conditions are at most 32": {
 		`status: {conditions: ` + list(32, condition) + `}`, `status: {conditions: ` + list(33, condition) + `}`, "status.conditions"},
-	"jobs are at most 100": {
-		`status: {jobsStatus: ` + list(100, jobCounts) + `}`, `status: {jobsStatus: ` + list(101, jobCounts) + `}`, "status.jobsStatus"},
 	"zeros are counts, and must be written": {
 		`status: {jobsStatus: ` + list(1, jobCounts) + `}`, `status: {jobsStatus: [{name: a, ready: 0, succeeded: 0, failed: 0, active: 0}]}`, "status.jobsStatus[0].suspended"},
 	"a job is counted once": {

@@ -19,7 +19,8 @@ type TrainJobStatusApplyConfiguration struct {
 	State *trainerv1alpha1.TrainJobState `json:"state,omitempty"`
 	// conditions: the five states (exactly one is True) and conditions of others.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// jobsStatus counts the child Jobs of each replicatedJob, also after the end.
+	// jobsStatus counts the child Jobs of each replicatedJob, also after the end. There is
+	// no limit: a status that was too long could never say that the job has ended.
 	JobsStatus []JobStatusApplyConfiguration `json:"jobsStatus,omitempty"`
 	// trainerStatus is reported by the training code itself through others; this
 	// controller never writes it.
