@@ -158,3 +158,30 @@ func TestAReplicaThatNeverLedStopsWithoutWork(t *testing.T) {
 	default:
 	}
 }
+
+func TestHealthEndsWithTheLeaseOfALeaderWhoseWorkDoesNotStop(t *testing.T) {
+	lock := &memoryLock{busy: func() bool { return true }}
+	watchDog := leaderelection.NewLeaderHealthzAdaptor(0)
+	started, stuck := make(chan struct{}), make(chan struct{})
+	result := make(chan error)
+	go func() {
+		result <- lead(t.Context(), lock, fast, watchDog, func(context.Context) { close(started); <-stuck })
+	}()
+	<-started
+	if err := watchDog.Check(nil); err != nil {
+		t.Errorf("a leader with its lease is not healthy: %v", err)
+	}
+	lock.breakDown()
+	deadline := time.After(10 * time.Second)
+	for watchDog.Check(nil) == nil {
+		select {
+		case <-deadline:
+			t.Fatal("a process that holds on to its work without a lease is called healthy")
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	close(stuck)
+	if err := <-result; !errors.Is(err, errLeadershipLost) {
+		t.Errorf("error %v, want %v", err, errLeadershipLost)
+	}
+}

@@ -203,6 +203,38 @@ func TestSyncAsksBeforeItWritesWhereAConfigMapWasInTheWay(t *testing.T) {
 	}
 }
 
+func TestSyncFindsASnapshotWithoutItsLabelThoughTheRuntimeIsGone(t *testing.T) {
+	gone := builders.Runtime(trainer.ClusterTrainingRuntimeKind, "gone")
+	older := builders.Condition("Suspended", "Suspended", builders.At(1)) // from before snapshots were recorded
+	unlabelled := func(job *trainer.TrainJob) *corev1.ConfigMap {
+		cm := snapshotOf(t, job)
+		cm.Labels = nil
+		return cm
+	}
+	cases := map[string]struct {
+		job    *trainer.TrainJob
+		there  bool
+		writes []string
+	}{
+		"one that is recorded":               {builders.TrainJob("a", gone, hadSnapshot), true, []string{"patch configmaps"}},
+		"one of a job from before our time":  {builders.TrainJob("a", gone, older), true, []string{"patch configmaps"}},
+		"none, though one is recorded":       {builders.TrainJob("a", gone, hadSnapshot), false, []string{"patch trainjobs/status"}},
+		"a new job's is not even looked for": {builders.TrainJob("a", gone), true, []string{"patch trainjobs/status"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, tc.job)
+			if tc.there {
+				f.live(unlabelled(tc.job))
+			}
+			if _, err := f.sync(); err != nil {
+				t.Fatal(err)
+			}
+			f.wantWrites(tc.writes...)
+		})
+	}
+}
+
 func TestSyncTakesALostSnapshotAgainIfTheJobIsStillThere(t *testing.T) {
 	cases := map[string]struct {
 		now    *trainer.TrainJob // on the API server; nil if it is gone
