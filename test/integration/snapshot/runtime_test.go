@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -189,6 +190,9 @@ func TestPatchesThatCannotBeAppliedAreWaitedFor(t *testing.T) {
 	env.AwaitJobSet(t, job, true)
 	env.PlayHeldBack(t, namespace, "a", true)
 	upsets["deleted"](t, namespace)
+	// The two deletions are told by two watches: a controller that heard of the second
+	// first would take the snapshot again from the runtime it still knows.
+	harness.Consistently(t, time.Second, func() string { return "" })
 	if err := env.Core.CoreV1().ConfigMaps(namespace).Delete(t.Context(), "a-runtime-snapshot", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
