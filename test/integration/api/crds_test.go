@@ -2,10 +2,12 @@ package api
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -98,8 +100,12 @@ func TestKubectlExplainsTheFields(t *testing.T) {
 		"trainjob.spec.ttlSecondsAfterFinished": "integer",
 		"trainingruntime.spec.mlPolicy":         "numNodes",
 	} {
-		if out := env.Kubectl(t, "explain", field); !strings.Contains(out, want) {
-			t.Errorf("kubectl explain %s does not say %q:\n%s", field, want, out)
-		}
+		// The API server publishes the schema of a CRD a moment after it serves the kind.
+		harness.Eventually(t, time.Minute, func() string {
+			if out, err := env.TryKubectl(t.Context(), "explain", field); err != nil || !strings.Contains(out, want) {
+				return fmt.Sprintf("kubectl explain %s does not say %q: %v\n%s", field, want, err, out)
+			}
+			return ""
+		})
 	}
 }
