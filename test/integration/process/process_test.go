@@ -65,6 +65,17 @@ func holder(t *testing.T, namespace string) string {
 	return *lease.Spec.HolderIdentity
 }
 
+// awaitLeader waits until somebody holds the lease.
+func awaitLeader(t *testing.T, namespace string) {
+	t.Helper()
+	harness.Eventually(t, 10*time.Second, func() string {
+		if holder(t, namespace) == "" {
+			return "nobody holds the lease"
+		}
+		return ""
+	})
+}
+
 func createRuntime(t *testing.T, namespace string) {
 	t.Helper()
 	runtime := builders.TrainingRuntime("plain", builders.PlainSpec())
@@ -100,12 +111,7 @@ func TestASecondReplicaTakesOverFromOneThatStops(t *testing.T) {
 	namespace := env.Namespace(t)
 	createRuntime(t, namespace)
 	first := replica(t, "first", electionFlags(t, namespace)...)
-	harness.Eventually(t, 10*time.Second, func() string {
-		if holder(t, namespace) == "" {
-			return "nobody holds the lease"
-		}
-		return ""
-	})
+	awaitLeader(t, namespace)
 	leader := holder(t, namespace)
 	second := replica(t, "second", electionFlags(t, namespace)...)
 	env.Create(t, newJob(namespace, "before"))
@@ -130,12 +136,7 @@ func TestASecondReplicaTakesOverFromOneThatIsKilled(t *testing.T) {
 	namespace := env.Namespace(t)
 	createRuntime(t, namespace)
 	first := replica(t, "first", electionFlags(t, namespace)...)
-	harness.Eventually(t, 10*time.Second, func() string {
-		if holder(t, namespace) == "" {
-			return "nobody holds the lease"
-		}
-		return ""
-	})
+	awaitLeader(t, namespace)
 	second := replica(t, "second", electionFlags(t, namespace)...)
 	if err := first.Kill(); err != nil {
 		t.Fatal(err)
@@ -151,12 +152,7 @@ func TestALeaderThatCannotRenewItsLeaseEndsWithAnError(t *testing.T) {
 	alone(t)
 	namespace := env.Namespace(t)
 	c := replica(t, "leader", electionFlags(t, namespace)...)
-	harness.Eventually(t, 10*time.Second, func() string {
-		if holder(t, namespace) == "" {
-			return "nobody holds the lease"
-		}
-		return ""
-	})
+	awaitLeader(t, namespace)
 	// A process that sleeps longer than its lease lasts has lost it.
 	if err := syscall.Kill(c.Pid(), syscall.SIGSTOP); err != nil {
 		t.Fatal(err)

@@ -194,7 +194,7 @@ func TestTheExamplesDoWhatTheirCommentsSay(t *testing.T) {
 				claim, tested = claimsOfFrameworks[filepath.Base(file)]
 			}
 			if !tested {
-				t.Skip("nobody has said here what this example claims")
+				t.Fatal("nobody has said here what this example claims: add it to claims")
 			}
 			namespace := env.Namespace(t)
 			env.Kubectl(t, "apply", "-f", inNamespace(t, file, namespace))
