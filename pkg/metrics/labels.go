@@ -6,6 +6,8 @@ import "slices"
 const (
 	labelQueue  = "queue"
 	labelResult = "result"
+	labelTimer  = "timer"
+	labelReason = "reason"
 )
 
 // Queue names one of the work queues. It is the value of the label "queue" here
@@ -59,4 +61,13 @@ func oneOf[T ~string](known []T, value T) string {
 		return string(value)
 	}
 	return other
+}
+
+// strs are the values of a fixed set as strings.
+func strs[T ~string](known []T) []string {
+	all := make([]string, 0, len(known))
+	for _, value := range known {
+		all = append(all, string(value))
+	}
+	return all
 }

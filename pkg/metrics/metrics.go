@@ -26,9 +26,11 @@ type Metrics struct {
 	syncDuration     *metrics.HistogramVec
 	syncPanics       *metrics.CounterVec
 	snapshotsTaken   *metrics.Counter
+	snapshotsRefused *metrics.CounterVec
 	jobSetsCreated   *metrics.Counter
 	deadlineLateness *metrics.Histogram
 	ttlLateness      *metrics.Histogram
+	timers           *counted
 	buildInfo        *metrics.GaugeVec
 }
 
@@ -52,6 +54,7 @@ func New() *Metrics {
 			Help:           "Number of runtime snapshots written.",
 			StabilityLevel: metrics.ALPHA,
 		}),
+		snapshotsRefused: newSnapshotsRefused(),
 		jobSetsCreated: metrics.NewCounter(&metrics.CounterOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "jobsets_created_total",
 			Help:           "Number of JobSets created.",
@@ -61,6 +64,7 @@ func New() *Metrics {
 			"How long after its deadline a TrainJob was marked as failed."),
 		ttlLateness: newLateness("ttl_lateness_seconds",
 			"How long after its time to live a finished TrainJob was deleted."),
+		timers: newTimers(),
 		buildInfo: metrics.NewGaugeVec(&metrics.GaugeOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "build_info",
 			Help:           "A constant 1, labelled with what this binary was built from.",
@@ -69,27 +73,22 @@ func New() *Metrics {
 	}
 }
 
-// newLateness makes a histogram of how late a timer's effect came. A healthy
-// controller stays under two seconds; the long end shows time spent without one.
-func newLateness(name, help string) *metrics.Histogram {
-	return metrics.NewHistogram(&metrics.HistogramOpts{
-		Namespace: namespace, Subsystem: subsystem, Name: name, Help: help,
-		Buckets:        []float64{0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300, 1800, 3600, 86400},
-		StabilityLevel: metrics.ALPHA,
-	})
-}
-
-// Register adds every metric to a registry, given by its Register method, and
-// reports all that were refused. The one that Handler serves is that of
-// k8s.io/component-base/metrics/legacyregistry.
-func (m *Metrics) Register(register func(metrics.Registerable) error) error {
+// Register adds every metric to a registry, given by its methods Register and
+// CustomRegister, and reports all that were refused. The one that Handler serves is
+// that of k8s.io/component-base/metrics/legacyregistry.
+func (m *Metrics) Register(register func(metrics.Registerable) error, custom func(metrics.StableCollector) error) error {
 	var errs []error
 	for _, metric := range []metrics.Registerable{
-		m.syncDuration, m.syncPanics, m.snapshotsTaken, m.jobSetsCreated,
+		m.syncDuration, m.syncPanics, m.snapshotsTaken, m.snapshotsRefused, m.jobSetsCreated,
 		m.deadlineLateness, m.ttlLateness, m.buildInfo,
 	} {
 		if err := register(metric); err != nil {
 			errs = append(errs, fmt.Errorf("register metric %s: %w", metric.FQName(), err))
+		}
+	}
+	for _, metric := range []*counted{m.timers} {
+		if err := custom(metric); err != nil {
+			errs = append(errs, fmt.Errorf("register metric %s: %w", metric.desc, err))
 		}
 	}
 	info := version.Get()
@@ -112,20 +111,5 @@ func (m *Metrics) SyncPanicked(queue Queue) {
 	m.syncPanics.WithLabelValues(oneOf(Queues(), queue)).Inc()
 }
 
-// SnapshotTaken records one snapshot written.
-func (m *Metrics) SnapshotTaken() { m.snapshotsTaken.Inc() }
-
 // JobSetCreated records one JobSet created.
 func (m *Metrics) JobSetCreated() { m.jobSetsCreated.Inc() }
-
-// DeadlineEnforced records how long after its deadline a TrainJob failed.
-func (m *Metrics) DeadlineEnforced(late time.Duration) { m.deadlineLateness.Observe(notNegative(late)) }
-
-// TTLEnforced records how long after its time to live a TrainJob was deleted.
-func (m *Metrics) TTLEnforced(late time.Duration) { m.ttlLateness.Observe(notNegative(late)) }
-
-// notNegative keeps two clocks that disagree (ours and the API server's, whose
-// times are whole seconds) from lowering a histogram's sum.
-func notNegative(d time.Duration) float64 {
-	return max(d, 0).Seconds()
-}

@@ -26,6 +26,9 @@ func exercise(m *Metrics) {
 		m.SyncPanicked(queue)
 	}
 	m.SnapshotTaken()
+	for _, reason := range append(Refusals(), "my mood") {
+		m.SnapshotRefused(reason)
+	}
 	m.JobSetCreated()
 	m.DeadlineEnforced(1500 * time.Millisecond)
 	m.TTLEnforced(-time.Second)
@@ -46,26 +49,22 @@ func gather(t *testing.T, registry metrics.KubeRegistry) map[string]*dto.MetricF
 
 func TestEveryMetricIsRegisteredOnceWithHelpAndFixedLabels(t *testing.T) {
 	m, registry := New(), metrics.NewKubeRegistry()
-	if err := m.Register(registry.Register); err != nil {
+	if err := m.Register(registry.Register, registry.CustomRegister); err != nil {
 		t.Fatal(err)
 	}
 	exercise(m)
 	families := gather(t, registry)
 
-	var queues, results []string
-	for _, q := range append(Queues(), other) {
-		queues = append(queues, string(q))
-	}
-	for _, r := range append(Results(), other) {
-		results = append(results, string(r))
-	}
+	queues, results := append(strs(Queues()), other), append(strs(Results()), other)
 	want := map[string]map[string][]string{ // metric -> label -> its values, nil if free
 		"trainjob_controller_sync_duration_seconds":     {"queue": queues, "result": results},
 		"trainjob_controller_sync_panics_total":         {"queue": queues},
 		"trainjob_controller_snapshots_taken_total":     {},
+		"trainjob_controller_snapshots_refused_total":   {"reason": append(strs(Refusals()), other)},
 		"trainjob_controller_jobsets_created_total":     {},
 		"trainjob_controller_deadline_lateness_seconds": {},
 		"trainjob_controller_ttl_lateness_seconds":      {},
+		"trainjob_controller_timer_waiting_jobs":        {"timer": strs(Timers())},
 		"trainjob_controller_build_info": {
 			"version": nil, "git_commit": nil, "build_date": nil, "go_version": nil, "platform": nil,
 		},
@@ -115,7 +114,7 @@ func text(t *testing.T, families map[string]*dto.MetricFamily) string {
 
 func TestLatenessIsNeverNegative(t *testing.T) {
 	m, registry := New(), metrics.NewKubeRegistry()
-	if err := m.Register(registry.Register); err != nil {
+	if err := m.Register(registry.Register, registry.CustomRegister); err != nil {
 		t.Fatal(err)
 	}
 	exercise(m)
@@ -140,6 +139,9 @@ func TestRegisterReportsEveryRefusal(t *testing.T) {
 	err := New().Register(func(metric metrics.Registerable) error {
 		names = append(names, metric.FQName())
 		return refused
+	}, func(metrics.StableCollector) error {
+		names = append(names, "trainjob_controller_timer_waiting_jobs")
+		return refused
 	})
 	if !errors.Is(err, refused) {
 		t.Fatalf("got %v", err)
@@ -153,7 +155,7 @@ func TestRegisterReportsEveryRefusal(t *testing.T) {
 
 func TestHandlerServesOurMetricsAndThoseOfTheLibraries(t *testing.T) {
 	m := New()
-	if err := m.Register(legacyregistry.Register); err != nil {
+	if err := m.Register(legacyregistry.Register, legacyregistry.CustomRegister); err != nil {
 		t.Fatal(err)
 	}
 	m.SnapshotTaken()
@@ -174,7 +176,7 @@ func TestHandlerServesOurMetricsAndThoseOfTheLibraries(t *testing.T) {
 		}
 	}
 
-	if err := New().Register(legacyregistry.Register); err == nil {
+	if err := New().Register(legacyregistry.Register, legacyregistry.CustomRegister); err == nil {
 		t.Error("a second set of the same metrics was accepted")
 	}
 }

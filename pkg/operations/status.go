@@ -38,7 +38,8 @@ func NewStatusWriter(client trainerclient.TrainJobsGetter, recorder record.Event
 // of the change. A change that brings little news may have to wait, and so may one
 // that was computed from a cache which does not show our last write yet: then nothing
 // is written and the time to come back after is returned. The write fails with a
-// conflict if the job has changed since it was read; its event brings it back.
+// conflict if the job has changed since it was read, and with NotFound if it is gone;
+// its event brings it back.
 func (w *StatusWriter) Write(ctx context.Context, job *trainer.TrainJob, next *trainer.TrainJobStatus, now time.Time) (time.Duration, error) {
 	return w.write(ctx, job, next, nil, now)
 }
@@ -47,7 +48,11 @@ func (w *StatusWriter) Write(ctx context.Context, job *trainer.TrainJob, next *t
 // be in the way of a suspended job is told as an event too: nobody reads the messages
 // of a job that waits its turn.
 func (w *StatusWriter) Report(ctx context.Context, job *trainer.TrainJob, seen trainjob.Observed, now time.Time) (time.Duration, error) {
-	return w.write(ctx, job, trainjob.Next(job, seen, now), seen.Blocked, now)
+	wait, err := w.write(ctx, job, trainjob.Next(job, seen, now), seen.Blocked, now)
+	if apierrors.IsNotFound(err) {
+		return 0, nil // deleted in the meantime: its event is on the way
+	}
+	return wait, err
 }
 
 func (w *StatusWriter) write(ctx context.Context, job *trainer.TrainJob, next *trainer.TrainJobStatus, blocked *trainjob.Cause, now time.Time) (time.Duration, error) {
@@ -63,9 +68,6 @@ func (w *StatusWriter) write(ctx context.Context, job *trainer.TrainJob, next *t
 		return 0, err
 	}
 	updated, err := w.client.TrainJobs(job.Namespace).Patch(ctx, job.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
-	if apierrors.IsNotFound(err) {
-		return 0, nil // deleted in the meantime: its event is on the way
-	}
 	if err != nil {
 		return 0, fmt.Errorf("write status: %w", err)
 	}

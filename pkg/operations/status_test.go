@@ -190,7 +190,10 @@ func TestStatusWriterHasNothingToSayOfAJobThatIsGone(t *testing.T) {
 	job := builders.TrainJob("a")
 	events := record.NewFakeRecorder(1)
 	w := NewStatusWriter(trainerfake.NewClientset().TrainerV1alpha1(), events)
-	if wait, err := w.Write(t.Context(), job, in(trainer.TrainJobComplete, "AllJobsCompleted", "done"), builders.At(2)); err != nil || wait != 0 {
+	if wait, err := w.Write(t.Context(), job, in(trainer.TrainJobComplete, "AllJobsCompleted", "done"), builders.At(2)); !apierrors.IsNotFound(err) || wait != 0 {
+		t.Errorf("got %v, %v, want to hear that it is gone", wait, err)
+	}
+	if wait, err := w.Report(t.Context(), job, trainjob.Observed{}, builders.At(2)); err != nil || wait != 0 {
 		t.Errorf("got %v, %v, want nothing", wait, err)
 	}
 	if len(events.Events) > 0 {

@@ -68,7 +68,11 @@ func Next(job *trainer.TrainJob, seen Observed, now time.Time) *trainer.TrainJob
 	}
 
 	state, cause := judge(job, seen, next.JobsStatus)
+	unseen := resumedUnseen(job)
 	enter(next, state, cause, job.Generation, stamp)
+	if unseen && state != trainer.TrainJobComplete && state != trainer.TrainJobFailed {
+		recordResume(next, job.Generation, stamp)
+	}
 	if state == trainer.TrainJobComplete || state == trainer.TrainJobFailed {
 		next.CompletionTime = &stamp
 	}
@@ -129,6 +133,16 @@ func enter(status *trainer.TrainJobStatus, state trainer.TrainJobState, cause Ca
 		// Keeps LastTransitionTime when the status stays the same.
 		meta.SetStatusCondition(&status.Conditions, condition)
 	}
+}
+
+// recordResume notes that the job was resumed, for one that nobody saw suspended: the
+// time is what a deadline may count from.
+func recordResume(status *trainer.TrainJobStatus, generation int64, stamp metav1.Time) {
+	reason, message := left(trainer.TrainJobSuspended, status.State)
+	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+		Type: string(trainer.TrainJobSuspended), Status: metav1.ConditionFalse, Reason: reason, Message: message,
+		ObservedGeneration: generation, LastTransitionTime: stamp,
+	})
 }
 
 // maxMessage is the most that a condition's message can hold.

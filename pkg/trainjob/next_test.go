@@ -167,7 +167,7 @@ func TestOrderOfAJobSetsCountersIsNoNews(t *testing.T) {
 }
 
 func TestFirstStatusOfAJobIsWhole(t *testing.T) {
-	job := builders.TrainJob("a", builders.TTL(60), builders.Deadline(600), func(job *trainer.TrainJob) { job.Generation = 3 })
+	job := builders.TrainJob("a", builders.TTL(60), builders.Deadline(600))
 	seen := Observed{
 		JobSet:   builders.JobSetOf(job, builders.Jobs(builders.NotStarted("node"))),
 		Snapshot: &trainer.RuntimeSnapshotReference{Name: "a-runtime-snapshot", UID: "u", Digest: "sha256:0"},
@@ -179,7 +179,7 @@ func TestFirstStatusOfAJobIsWhole(t *testing.T) {
 		State: trainer.TrainJobPending,
 		Conditions: []metav1.Condition{{
 			Type: "Pending", Status: metav1.ConditionTrue, Reason: trainer.ReasonWaitingForPods,
-			Message: `waiting for job "node" to start; if that lasts, the events of JobSet "a" and of its Jobs say why`, ObservedGeneration: 3, LastTransitionTime: stamp,
+			Message: `waiting for job "node" to start; if that lasts, the events of JobSet "a" and of its Jobs say why`, ObservedGeneration: 1, LastTransitionTime: stamp,
 		}},
 		JobsStatus:      []trainer.JobStatus{{Name: "node"}},
 		StartTime:       &stamp,

@@ -75,11 +75,6 @@ func Limits(job *trainer.TrainJob) trainer.LifecycleLimits {
 	}
 }
 
-// Deadline judges the job's active deadline, which counts from creation.
-func Deadline(job *trainer.TrainJob, now time.Time) lifetime.Verdict {
-	return lifetime.Deadline(job.CreationTimestamp.Time, Limits(job).ActiveDeadlineSeconds, now)
-}
-
 // TTL judges the time to delete the job; Never for a job that has not finished.
 func TTL(job *trainer.TrainJob, now time.Time) lifetime.Verdict {
 	finished, ok := FinishTime(job)

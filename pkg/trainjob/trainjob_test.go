@@ -120,13 +120,6 @@ func TestLimitsAreRecordedOnce(t *testing.T) {
 	expect(t, "after the spec was changed", &trainer.LifecycleLimits{}, job.Status.Lifecycle)
 }
 
-func TestDeadlineCountsFromCreation(t *testing.T) {
-	job := builders.TrainJob("a", builders.Deadline(30), builders.Suspended(true))
-	expect(t, "before", lifetime.Verdict{Kind: lifetime.Wait, Wait: 20 * time.Second}, Deadline(job, builders.At(10)))
-	expect(t, "after", lifetime.Verdict{Kind: lifetime.Expired, Late: time.Second}, Deadline(job, builders.At(31)))
-	expect(t, "without one", lifetime.Verdict{Kind: lifetime.Never}, Deadline(builders.TrainJob("a"), builders.At(10)))
-}
-
 func TestTTLCountsFromTheEnd(t *testing.T) {
 	ended := builders.Condition("Failed", "FailedJobs", builders.At(100))
 	job := builders.TrainJob("a", builders.TTL(15), ended)

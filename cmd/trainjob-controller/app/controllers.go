@@ -99,10 +99,11 @@ func newControllers(c *clients, w *watches, recorder record.EventRecorder, m *me
 	api := w.trainer.Trainer().V1alpha1()
 	jobSets := w.jobSets.Jobset().V1alpha2().JobSets()
 	now := clock.RealClock{}
+	from := trainjob.DeadlineFrom(o.ActiveDeadlineFrom)
 	snapshots, err := snapshot.New(snapshot.Config{
 		TrainJobs: c.trainer.TrainerV1alpha1(), ConfigMaps: c.core.CoreV1(),
 		Informers: api, Snapshots: w.configs, JobSets: jobSets.Lister(),
-		Recorder: recorder, Clock: now, Metrics: m,
+		Recorder: recorder, Clock: now, Metrics: m, DeadlineFrom: from,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("snapshot controller: %w", err)
@@ -111,14 +112,14 @@ func newControllers(c *clients, w *watches, recorder record.EventRecorder, m *me
 		TrainJobs: c.trainer.TrainerV1alpha1(), JobSets: c.jobSet.JobsetV1alpha2(), Jobs: c.core.BatchV1(),
 		ConfigMaps: c.core.CoreV1(), Secrets: c.core.CoreV1(), PodGroups: c.dynamic,
 		TrainJobInformer: api.TrainJobs(), JobSetInformer: jobSets, Snapshots: w.configs,
-		Recorder: recorder, Clock: now, Metrics: m,
+		Recorder: recorder, Clock: now, Metrics: m, DeadlineFrom: from,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("jobset controller: %w", err)
 	}
 	timers, err := lifecycle.New(lifecycle.Config{
 		Client: c.trainer.TrainerV1alpha1(), Jobs: api.TrainJobs(), JobSets: jobSets.Lister(),
-		Recorder: recorder, Clock: now, Metrics: m,
+		Recorder: recorder, Clock: now, Metrics: m, DeadlineFrom: from,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("lifecycle controller: %w", err)

@@ -3,6 +3,8 @@ package app
 import (
 	"fmt"
 	"net"
+	"slices"
+	"strconv"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,6 +12,8 @@ import (
 	componentbaseconfig "k8s.io/component-base/config"
 	"k8s.io/component-base/config/options"
 	logsapi "k8s.io/component-base/logs/api/v1"
+
+	"github.com/trainjob/controller/pkg/trainjob"
 )
 
 // Options is everything that can be set from the command line.
@@ -21,6 +25,8 @@ type Options struct {
 	KubeAPIBurst int32
 	// Workers of each queue.
 	SnapshotSyncs, JobSetSyncs, LifecycleSyncs int32
+	// ActiveDeadlineFrom is what activeDeadlineSeconds counts from.
+	ActiveDeadlineFrom string
 	// BindAddress of /healthz, /readyz and /metrics, host:port; "0" serves nothing.
 	BindAddress string
 
@@ -33,7 +39,8 @@ func NewOptions() *Options {
 	return &Options{
 		KubeAPIQPS: 500, KubeAPIBurst: 1000,
 		SnapshotSyncs: 10, JobSetSyncs: 10, LifecycleSyncs: 5,
-		BindAddress: ":8080",
+		ActiveDeadlineFrom: string(trainjob.FromCreation),
+		BindAddress:        ":8080",
 		LeaderElection: componentbaseconfig.LeaderElectionConfiguration{
 			LeaderElect:       true,
 			LeaseDuration:     metav1.Duration{Duration: 15 * time.Second},
@@ -59,6 +66,8 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	fs.Int32Var(&o.SnapshotSyncs, "concurrent-snapshot-syncs", o.SnapshotSyncs, "Number of TrainJobs whose snapshot is taken at the same time.")
 	fs.Int32Var(&o.JobSetSyncs, "concurrent-jobset-syncs", o.JobSetSyncs, "Number of TrainJobs whose JobSet is built or followed at the same time.")
 	fs.Int32Var(&o.LifecycleSyncs, "concurrent-lifecycle-syncs", o.LifecycleSyncs, "Number of TrainJobs that are failed at their deadline at the same time, and likewise deleted after their TTL.")
+
+	fs.StringVar(&o.ActiveDeadlineFrom, "active-deadline-from", o.ActiveDeadlineFrom, "What activeDeadlineSeconds of a TrainJob counts from: creation, time in suspension included; or resume, the last resume (or creation if there was none), with no deadline while the job is suspended. All replicas must be given the same.")
 
 	fs = sections.FlagSet("serving")
 	fs.StringVar(&o.BindAddress, "bind-address", o.BindAddress, "Address, host:port, on which /healthz, /readyz and /metrics are served. 0 serves nothing.")
@@ -89,6 +98,9 @@ func (o *Options) Validate() []error {
 		if syncs.value < 1 {
 			wrong(syncs.flag, syncs.value, "must be at least 1")
 		}
+	}
+	if !slices.Contains(trainjob.DeadlinesFrom(), trainjob.DeadlineFrom(o.ActiveDeadlineFrom)) {
+		wrong("active-deadline-from", strconv.Quote(o.ActiveDeadlineFrom), "must be creation or resume")
 	}
 	if o.BindAddress != "0" {
 		if _, _, err := net.SplitHostPort(o.BindAddress); err != nil {

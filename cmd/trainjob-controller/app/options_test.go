@@ -24,7 +24,7 @@ func TestEveryWrongFlagIsNamedAtOnce(t *testing.T) {
 	}
 	err := flags.Parse([]string{
 		"--kube-api-qps=0", "--kube-api-burst=-1", "--concurrent-snapshot-syncs=0", "--concurrent-jobset-syncs=-3",
-		"--concurrent-lifecycle-syncs=0", "--bind-address=8080", "--leader-elect-renew-deadline=1s",
+		"--concurrent-lifecycle-syncs=0", "--active-deadline-from=Creation", "--bind-address=8080", "--leader-elect-renew-deadline=1s",
 		"--leader-elect-lease-duration=1s", "--leader-elect-resource-name=", "--leader-elect-resource-lock=endpoints",
 	})
 	if err != nil {
@@ -37,11 +37,21 @@ func TestEveryWrongFlagIsNamedAtOnce(t *testing.T) {
 	}
 	want := []string{
 		"--kube-api-qps", "--kube-api-burst", "--concurrent-jobset-syncs", "--concurrent-lifecycle-syncs", "--concurrent-snapshot-syncs",
-		"--bind-address", "--leader-elect-renew-deadline", "--leader-elect-lease-duration", "--leader-elect-resource-lock",
+		"--active-deadline-from", "--bind-address", "--leader-elect-renew-deadline", "--leader-elect-lease-duration", "--leader-elect-resource-lock",
 		"--leader-elect-resource-name and --leader-elect-resource-namespace must not be empty",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("flags complained about (-want +got):\n%s", diff)
+	}
+}
+
+func TestBothMeaningsOfADeadlineAreAccepted(t *testing.T) {
+	for _, from := range []string{"creation", "resume"} {
+		options := NewOptions()
+		options.ActiveDeadlineFrom = from
+		if errs := options.Validate(); len(errs) > 0 {
+			t.Errorf("--active-deadline-from=%s: %v", from, errs)
+		}
 	}
 }
 

@@ -35,7 +35,7 @@ func Run(ctx context.Context, o *Options) error {
 		return err
 	}
 	measured := metrics.New()
-	if err := measured.Register(legacyregistry.Register); err != nil {
+	if err := measured.Register(legacyregistry.Register, legacyregistry.CustomRegister); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
 	watches, err := newWatches(clients, clock.RealClock{})

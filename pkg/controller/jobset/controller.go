@@ -44,6 +44,8 @@ type Config struct {
 	Recorder         record.EventRecorder
 	Clock            clock.WithTicker
 	Metrics          *metrics.Metrics
+	// DeadlineFrom is what deadlines count from, the same for all controllers.
+	DeadlineFrom trainjob.DeadlineFrom
 }
 
 // Controller builds and follows JobSets.
@@ -59,6 +61,7 @@ type Controller struct {
 	clock     clock.WithTicker
 	metrics   *metrics.Metrics
 
+	deadlineFrom trainjob.DeadlineFrom
 	// created bridges the moment between our CREATE and the cache showing it.
 	created *informer.Notes[*jobset.JobSet]
 	warned  warnings
@@ -81,7 +84,8 @@ func New(cfg Config) (*Controller, error) {
 		snapshots: corelisters.NewConfigMapLister(cfg.Snapshots.GetIndexer()),
 		status:    operations.NewStatusWriter(cfg.TrainJobs, cfg.Recorder),
 		recorder:  cfg.Recorder, clock: cfg.Clock, metrics: cfg.Metrics,
-		created: informer.NewNotes[*jobset.JobSet](cfg.Clock),
+		deadlineFrom: cfg.DeadlineFrom,
+		created:      informer.NewNotes[*jobset.JobSet](cfg.Clock),
 	}
 	var err error
 	c.queue, err = queue.New(queue.Config{Name: metrics.QueueJobSet, Sync: c.sync, Clock: cfg.Clock, Metrics: cfg.Metrics})

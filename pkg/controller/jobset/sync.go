@@ -11,6 +11,8 @@ import (
 	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
 	"github.com/trainjob/controller/pkg/informer"
 	"github.com/trainjob/controller/pkg/lifetime"
+	"github.com/trainjob/controller/pkg/metrics"
+	"github.com/trainjob/controller/pkg/operations"
 	"github.com/trainjob/controller/pkg/queue"
 	"github.com/trainjob/controller/pkg/runtimesnapshot"
 	"github.com/trainjob/controller/pkg/trainjob"
@@ -37,7 +39,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (queue.Resu
 	if trainjob.Finished(job) {
 		return c.finish(ctx, key, job, seen, now)
 	}
-	if trainjob.Deadline(job, now).Kind == lifetime.Expired {
+	if trainjob.Deadline(job, c.deadlineFrom, now).Kind == lifetime.Expired {
 		return queue.Result{}, nil // the lifecycle controller ends it
 	}
 	if seen.own(job) == nil && seen.snapshot == nil {
@@ -46,6 +48,9 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (queue.Resu
 	c.warn(key, job, seen)
 	done := c.apply(ctx, key, job, seen)
 	result, err := c.report(ctx, job, done.observed, now)
+	if err == nil && result.After == 0 {
+		c.countRefusal(job, done.observed.Blocked)
+	}
 	if err = errors.Join(err, done.err); err != nil {
 		return queue.Result{}, err
 	}
@@ -99,6 +104,15 @@ func (c *Controller) finish(ctx context.Context, key cache.ObjectName, job *trai
 func (c *Controller) report(ctx context.Context, job *trainer.TrainJob, seen trainjob.Observed, now time.Time) (queue.Result, error) {
 	wait, err := c.status.Report(ctx, job, seen, now)
 	return queue.Result{After: wait}, err
+}
+
+// countRefusal counts a snapshot that exists and cannot be used. What the API server
+// says here is about other objects.
+func (c *Controller) countRefusal(job *trainer.TrainJob, cause *trainjob.Cause) {
+	refusal, ok := operations.SnapshotRefusal(job, cause)
+	if ok && refusal != metrics.RefusalCreation {
+		c.metrics.SnapshotRefused(refusal)
+	}
 }
 
 // soonest is the earlier of two wishes to come back; zero is no wish.

@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
@@ -34,6 +36,8 @@ type Config struct {
 	Recorder record.EventRecorder
 	Clock    clock.WithTicker
 	Metrics  *metrics.Metrics
+	// DeadlineFrom is what deadlines count from, the same for all controllers.
+	DeadlineFrom trainjob.DeadlineFrom
 }
 
 // Controller enforces deadlines and TTLs.
@@ -46,8 +50,12 @@ type Controller struct {
 	clock    clock.WithTicker
 	metrics  *metrics.Metrics
 
+	deadlineFrom trainjob.DeadlineFrom
+
 	deadlines *queue.Queue
 	ttls      *queue.Queue
+	// working is true while Run is.
+	working atomic.Bool
 	// handlers of the events that wake a job, by their source.
 	handlers map[cache.SharedIndexInformer]func(any)
 }
@@ -58,6 +66,7 @@ func New(cfg Config) (*Controller, error) {
 		client: cfg.Client, jobs: cfg.Jobs.Lister(), jobSets: cfg.JobSets,
 		status:   operations.NewStatusWriter(cfg.Client, cfg.Recorder),
 		recorder: cfg.Recorder, clock: cfg.Clock, metrics: cfg.Metrics,
+		deadlineFrom: cfg.DeadlineFrom,
 	}
 	var err error
 	if c.deadlines, err = queue.New(queue.Config{Name: metrics.QueueDeadline, Sync: c.syncDeadline, Clock: cfg.Clock, Metrics: cfg.Metrics}); err != nil {
@@ -67,6 +76,7 @@ func New(cfg Config) (*Controller, error) {
 		return nil, err
 	}
 	c.handlers = map[cache.SharedIndexInformer]func(any){cfg.Jobs.Informer(): c.enqueue}
+	cfg.Metrics.CountTimers(c.waiting)
 	return c, nil
 }
 
@@ -77,15 +87,46 @@ func (c *Controller) enqueue(object any) {
 		return
 	}
 	job, ok := object.(*trainer.TrainJob)
-	switch {
-	case !ok: // deleted: nothing is left to do
-	case trainjob.Finished(job):
-		if trainjob.Limits(job).TTLSecondsAfterFinished != nil {
-			c.ttls.Add(key)
-		}
-	case trainjob.Limits(job).ActiveDeadlineSeconds != nil:
-		c.deadlines.Add(key)
+	if !ok {
+		return // deleted: nothing is left to do
 	}
+	switch c.timerOf(job) {
+	case metrics.TimerDeadline:
+		c.deadlines.Add(key)
+	case metrics.TimerTTL:
+		c.ttls.Add(key)
+	}
+}
+
+// timerOf is the timer that runs for a job, "" if none does.
+func (c *Controller) timerOf(job *trainer.TrainJob) metrics.Timer {
+	now := c.clock.Now()
+	switch {
+	case !trainjob.ManagedByUs(job):
+	case trainjob.Finished(job):
+		if trainjob.TTL(job, now).Kind != lifetime.Never && !trainjob.BeingDeleted(job) {
+			return metrics.TimerTTL
+		}
+	case trainjob.Deadline(job, c.deadlineFrom, now).Kind != lifetime.Never:
+		return metrics.TimerDeadline
+	}
+	return ""
+}
+
+// waiting counts the jobs that each timer runs for, while this controller is at work.
+func (c *Controller) waiting() map[metrics.Timer]int {
+	counts := map[metrics.Timer]int{}
+	if !c.working.Load() {
+		return counts
+	}
+	jobs, err := c.jobs.List(labels.Everything())
+	if err != nil {
+		return counts // a lister of a cache has no errors
+	}
+	for _, job := range jobs {
+		counts[c.timerOf(job)]++
+	}
+	return counts
 }
 
 // Queues of this controller, for health checks.
@@ -101,6 +142,8 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 		klog.FromContext(ctx).Error(err, "The lifecycle controller cannot listen") // the informers have been stopped
 		return
 	}
+	c.working.Store(true)
+	defer c.working.Store(false)
 	var running sync.WaitGroup
 	for _, q := range c.Queues() {
 		running.Go(func() { q.Run(ctx, workers) })
@@ -124,33 +167,32 @@ func (c *Controller) get(key cache.ObjectName) (*trainer.TrainJob, error) {
 	return job, nil
 }
 
-// syncDeadline fails a job whose deadline has passed.
+// syncDeadline fails a job whose deadline has passed. The cached job is good enough to
+// decide on: the write carries its resourceVersion and goes through only if that is
+// still the present one.
 func (c *Controller) syncDeadline(ctx context.Context, key cache.ObjectName) (queue.Result, error) {
 	job, err := c.get(key)
 	if err != nil || job == nil || trainjob.Finished(job) {
 		return queue.Result{}, err
 	}
 	now := c.clock.Now()
-	if verdict := trainjob.Deadline(job, now); verdict.Kind != lifetime.Expired {
-		return queue.Result{After: verdict.Wait}, nil
-	}
-	job, err = operations.LiveTrainJob(ctx, c.client, job)
-	if err != nil || job == nil || trainjob.Finished(job) {
-		return queue.Result{}, err
-	}
-	verdict := trainjob.Deadline(job, now)
+	verdict := trainjob.Deadline(job, c.deadlineFrom, now)
 	if verdict.Kind != lifetime.Expired {
 		return queue.Result{After: verdict.Wait}, nil
 	}
-	seen, err := c.observe(job)
+	seen, err := c.observe(job, now)
 	if err != nil {
 		return queue.Result{}, err
 	}
 	next := trainjob.Next(job, seen, now)
-	if _, err := c.status.Write(ctx, job, next, now); err != nil {
+	_, err = c.status.Write(ctx, job, next, now)
+	c.status.Forget(key) // there is no next write
+	if apierrors.IsNotFound(err) {
+		return queue.Result{}, nil // deleted in the meantime: its event is on the way
+	}
+	if err != nil {
 		return queue.Result{}, err
 	}
-	c.status.Forget(key) // there is no next write
 	if trainjob.FailedFor(&trainer.TrainJob{Status: *next}, trainer.ReasonDeadlineExceeded) {
 		c.metrics.DeadlineEnforced(verdict.Late)
 	}
@@ -159,12 +201,16 @@ func (c *Controller) syncDeadline(ctx context.Context, key cache.ObjectName) (qu
 
 // observe looks at the JobSet too: should it have ended, that end is the job's, and
 // not the deadline.
-func (c *Controller) observe(job *trainer.TrainJob) (trainjob.Observed, error) {
-	seconds := *trainjob.Limits(job).ActiveDeadlineSeconds
+func (c *Controller) observe(job *trainer.TrainJob, now time.Time) (trainjob.Observed, error) {
+	start, resumed := trainjob.DeadlineStart(job, c.deadlineFrom, now)
+	began := "its creation"
+	if resumed {
+		began = "it was resumed"
+	}
 	seen := trainjob.Observed{Failure: &trainjob.Cause{
 		Reason: trainer.ReasonDeadlineExceeded,
-		Message: fmt.Sprintf("the job was not finished %d seconds (activeDeadlineSeconds) after its creation at %s",
-			seconds, job.CreationTimestamp.UTC().Format(time.RFC3339)),
+		Message: fmt.Sprintf("the job was not finished %d seconds (activeDeadlineSeconds) after %s at %s",
+			*trainjob.Limits(job).ActiveDeadlineSeconds, began, start.UTC().Format(time.RFC3339)),
 	}}
 	js, err := c.jobSets.JobSets(job.Namespace).Get(job.Name)
 	switch {
@@ -179,21 +225,14 @@ func (c *Controller) observe(job *trainer.TrainJob) (trainjob.Observed, error) {
 	return seen, nil
 }
 
-// syncTTL deletes a finished job whose time to live has passed.
+// syncTTL deletes a finished job whose time to live has passed: exactly the object that
+// the verdict was made on.
 func (c *Controller) syncTTL(ctx context.Context, key cache.ObjectName) (queue.Result, error) {
 	job, err := c.get(key)
 	if err != nil || job == nil || trainjob.BeingDeleted(job) {
 		return queue.Result{}, err
 	}
-	now := c.clock.Now()
-	if verdict := trainjob.TTL(job, now); verdict.Kind != lifetime.Expired {
-		return queue.Result{After: verdict.Wait}, nil
-	}
-	job, err = operations.LiveTrainJob(ctx, c.client, job)
-	if err != nil || job == nil || trainjob.BeingDeleted(job) {
-		return queue.Result{}, err
-	}
-	verdict := trainjob.TTL(job, now)
+	verdict := trainjob.TTL(job, c.clock.Now())
 	if verdict.Kind != lifetime.Expired {
 		return queue.Result{After: verdict.Wait}, nil
 	}

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"context"
 	"errors"
 	"math"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -15,6 +17,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
+	componentmetrics "k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/testutil"
 	clocktesting "k8s.io/utils/clock/testing"
 	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 	jobsetlisters "sigs.k8s.io/jobset/client-go/listers/jobset/v1alpha2"
@@ -24,7 +28,9 @@ import (
 	trainerinformers "github.com/trainjob/controller/generated/informers/externalversions"
 	"github.com/trainjob/controller/pkg/lifetime"
 	"github.com/trainjob/controller/pkg/metrics"
+	"github.com/trainjob/controller/pkg/queue"
 	"github.com/trainjob/controller/test/builders"
+	"github.com/trainjob/controller/test/fakes"
 )
 
 // fixture is a controller between caches that hold what a test puts in, and an API
@@ -32,7 +38,9 @@ import (
 type fixture struct {
 	t          *testing.T
 	controller *Controller
+	clock      *clocktesting.FakeClock
 	client     *trainerfake.Clientset
+	registry   componentmetrics.KubeRegistry
 	events     *record.FakeRecorder
 	jobSets    cache.Indexer
 }
@@ -44,18 +52,25 @@ func newFixture(t *testing.T, cached, live *trainer.TrainJob) *fixture {
 	t.Helper()
 	f := &fixture{
 		t: t, client: trainerfake.NewClientset(), events: record.NewFakeRecorder(10),
+		clock: clocktesting.NewFakeClock(builders.At(60)), registry: componentmetrics.NewKubeRegistry(),
 		jobSets: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}),
 	}
+	fakes.CheckPreconditions(f.client)
+	cached, live = versioned(cached, live)
 	if live != nil {
 		if err := f.client.Tracker().Add(live.DeepCopy()); err != nil {
 			t.Fatal(err)
 		}
 	}
 	jobs := trainerinformers.NewSharedInformerFactory(f.client, 0).Trainer().V1alpha1().TrainJobs()
-	var err error
+	measured := metrics.New()
+	err := measured.Register(f.registry.Register, f.registry.CustomRegister)
+	if err != nil {
+		t.Fatal(err)
+	}
 	f.controller, err = New(Config{
 		Client: f.client.TrainerV1alpha1(), Jobs: jobs, JobSets: jobsetlisters.NewJobSetLister(f.jobSets),
-		Recorder: f.events, Clock: clocktesting.NewFakeClock(builders.At(60)), Metrics: metrics.New(),
+		Recorder: f.events, Clock: f.clock, Metrics: measured,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -66,6 +81,20 @@ func newFixture(t *testing.T, cached, live *trainer.TrainJob) *fixture {
 		}
 	}
 	return f
+}
+
+// versioned gives two states of a job the resourceVersions that an API server would.
+func versioned(cached, live *trainer.TrainJob) (*trainer.TrainJob, *trainer.TrainJob) {
+	if cached == nil || live == nil || cached.ResourceVersion != "" {
+		return cached, live
+	}
+	same := equality.Semantic.DeepEqual(cached, live)
+	cached, live = cached.DeepCopy(), live.DeepCopy()
+	cached.ResourceVersion, live.ResourceVersion = "1", "1"
+	if !same {
+		live.ResourceVersion = "2"
+	}
+	return cached, live
 }
 
 // writes are the verbs of everything that was written.
@@ -84,6 +113,16 @@ func (f *fixture) wantWrites(want ...string) {
 	if diff := cmp.Diff(want, f.writes()); diff != "" {
 		f.t.Errorf("writes (-want +got):\n%s", diff)
 	}
+}
+
+// lateness is how often a timer's lateness was measured.
+func (f *fixture) lateness(timer metrics.Timer) uint64 {
+	f.t.Helper()
+	h, err := testutil.GetHistogramVecFromGatherer(f.registry, "trainjob_controller_"+string(timer)+"_lateness_seconds", nil)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return h.GetAggregatedSampleCount()
 }
 
 func beingDeleted(job *trainer.TrainJob) { job.DeletionTimestamp = &metav1.Time{Time: builders.At(50)} }
@@ -111,13 +150,9 @@ func TestDeadlineWaitsOrDoesNothing(t *testing.T) {
 		"a job of another controller":            {builders.TrainJob("a", builders.Deadline(1), builders.ManagedBy(trainer.ManagedByMultiKueue)), nil, 0},
 		"a deadline in ten seconds":              {builders.TrainJob("a", builders.Deadline(70)), nil, 10 * time.Second},
 		"a deadline beyond the end of time":      {builders.TrainJob("a", builders.Deadline(math.MaxInt64)), nil, lifetime.MaxWait},
-		"one that only the cache says is over":   {builders.TrainJob("a", builders.Deadline(30)), builders.TrainJob("a", builders.Deadline(90)), 30 * time.Second},
 		"one that the first sync found longer":   {builders.TrainJob("a", builders.Deadline(30), recorded(nil, new(int64(65)))), nil, 5 * time.Second},
 		"one that was dropped and had not come":  {builders.TrainJob("a", recorded(nil, new(int64(65)))), nil, 5 * time.Second},
 		"one that was put in afterwards":         {builders.TrainJob("a", builders.Deadline(thirty), recorded(nil, nil)), nil, 0},
-		"a job that has finished meanwhile":      {builders.TrainJob("a", builders.Deadline(30)), builders.TrainJob("a", builders.Deadline(30), complete(50)), 0},
-		"a job that is another one of its name":  {builders.TrainJob("a", builders.Deadline(30)), builders.TrainJob("a", builders.Deadline(30), builders.UID("newer")), 0},
-		"a job that went before the cache knew":  {builders.TrainJob("a", builders.Deadline(30)), nil, 0},
 		"a job that was made a moment from now":  {builders.TrainJob("a", builders.Deadline(30), func(job *trainer.TrainJob) { job.CreationTimestamp.Time = builders.At(65) }), nil, 35 * time.Second},
 		"a job that was made very far from now":  {builders.TrainJob("a", builders.Deadline(30), func(job *trainer.TrainJob) { job.CreationTimestamp.Time = builders.Epoch.AddDate(5000, 0, 0) }), nil, lifetime.MaxWait},
 		"a limit recorded as none though it was": {builders.TrainJob("a", builders.Deadline(1), recorded(new(int32(1)), nil)), nil, 0},
@@ -130,6 +165,54 @@ func TestDeadlineWaitsOrDoesNothing(t *testing.T) {
 				t.Errorf("got %v, %v, want to wait %v", result, err, tc.wait)
 			}
 			f.wantWrites()
+		})
+	}
+}
+
+// What was decided on an old state of a job does not happen: the API server refuses it,
+// and the event of the newer state brings the job back.
+func TestNothingHappensToAJobThatHasChanged(t *testing.T) {
+	overdue := builders.TrainJob("a", builders.Deadline(30))
+	finished := builders.TrainJob("a", builders.TTL(0), complete(1))
+	deadline, ttl := (*Controller).syncDeadline, (*Controller).syncTTL
+	cases := map[string]struct {
+		sync         func(*Controller, context.Context, cache.ObjectName) (queue.Result, error)
+		cached, live *trainer.TrainJob
+	}{
+		"a deadline that is over in the cache only": {deadline, overdue, builders.TrainJob("a", builders.Deadline(90))},
+		"a job that has finished meanwhile":         {deadline, overdue, builders.TrainJob("a", builders.Deadline(30), complete(50))},
+		"an unfinished job made anew":               {deadline, overdue, builders.TrainJob("a", builders.Deadline(30), builders.UID("newer"))},
+		"an unfinished job that is gone":            {deadline, overdue, nil},
+		"a job that finished later than it seems":   {ttl, finished, builders.TrainJob("a", builders.TTL(0), complete(55))},
+		"a job that somebody has deleted":           {ttl, finished, builders.TrainJob("a", builders.TTL(0), complete(1), beingDeleted)},
+		"a finished job made anew":                  {ttl, finished, builders.TrainJob("a", builders.UID("newer"))},
+		"a finished job that is gone":               {ttl, finished, nil},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, tc.cached, tc.live)
+			result, err := tc.sync(f.controller, t.Context(), theJob)
+			if gone := tc.live == nil; result.After != 0 || (gone && err != nil) || (!gone && !apierrors.IsConflict(err)) {
+				t.Errorf("got %v, %v, want a conflict, or nothing if the job is gone", result, err)
+			}
+			if tc.live != nil {
+				got, err := f.client.TrainerV1alpha1().TrainJobs(theJob.Namespace).Get(t.Context(), theJob.Name, metav1.GetOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				got.ResourceVersion = ""
+				if diff := cmp.Diff(tc.live, got); diff != "" {
+					t.Errorf("the job has changed (-want +got):\n%s", diff)
+				}
+			}
+			if len(f.events.Events) > 0 {
+				t.Errorf("event %q speaks of what did not happen", <-f.events.Events)
+			}
+			for _, timer := range metrics.Timers() {
+				if n := f.lateness(timer); n != 0 {
+					t.Errorf("%d observations of %s lateness, want none", n, timer)
+				}
+			}
 		})
 	}
 }
@@ -178,6 +261,10 @@ func TestDeadlineEndsTheJob(t *testing.T) {
 			if got.Status.State != tc.state || reason != tc.reason {
 				t.Errorf("got %s for %s, want %s for %s", got.Status.State, reason, tc.state, tc.reason)
 			}
+			exceeded := tc.reason == trainer.ReasonDeadlineExceeded
+			if n := f.lateness(metrics.TimerDeadline); (n == 1) != exceeded || n > 1 {
+				t.Errorf("lateness was measured %d times, want it once for a deadline: %t", n, exceeded)
+			}
 			if got.Status.CompletionTime == nil || !got.Status.CompletionTime.Time.Equal(builders.At(60)) {
 				t.Errorf("completionTime %v, want %v", got.Status.CompletionTime, builders.At(60))
 			}
@@ -204,18 +291,14 @@ func TestTTLWaitsOrDoesNothing(t *testing.T) {
 		cached, live *trainer.TrainJob
 		wait         time.Duration
 	}{
-		"a job that is gone":                    {nil, nil, 0},
-		"a job that has not finished":           {builders.TrainJob("a", ttl(0)), nil, 0},
-		"a finished job without a TTL":          {builders.TrainJob("a", complete(1)), nil, 0},
-		"a job of another controller":           {builders.TrainJob("a", ttl(0), complete(1), builders.ManagedBy(trainer.ManagedByMultiKueue)), nil, 0},
-		"a job that is being deleted":           {builders.TrainJob("a", ttl(0), complete(1), beingDeleted), nil, 0},
-		"ten seconds are left":                  {builders.TrainJob("a", ttl(30), complete(40)), nil, 10 * time.Second},
-		"years are left":                        {builders.TrainJob("a", ttl(math.MaxInt32), complete(40)), nil, lifetime.MaxWait},
-		"it finished a moment from now":         {builders.TrainJob("a", ttl(0), complete(65)), nil, 5 * time.Second},
-		"it finished later than the cache says": {builders.TrainJob("a", ttl(10), complete(40)), builders.TrainJob("a", ttl(10), complete(55)), 5 * time.Second},
-		"it is being deleted by somebody":       {builders.TrainJob("a", ttl(0), complete(1)), builders.TrainJob("a", ttl(0), complete(1), beingDeleted), 0},
-		"it is another one of its name":         {builders.TrainJob("a", ttl(0), complete(1)), builders.TrainJob("a", builders.UID("newer")), 0},
-		"it went before the cache knew":         {builders.TrainJob("a", ttl(0), complete(1)), nil, 0},
+		"a job that is gone":            {nil, nil, 0},
+		"a job that has not finished":   {builders.TrainJob("a", ttl(0)), nil, 0},
+		"a finished job without a TTL":  {builders.TrainJob("a", complete(1)), nil, 0},
+		"a job of another controller":   {builders.TrainJob("a", ttl(0), complete(1), builders.ManagedBy(trainer.ManagedByMultiKueue)), nil, 0},
+		"a job that is being deleted":   {builders.TrainJob("a", ttl(0), complete(1), beingDeleted), nil, 0},
+		"ten seconds are left":          {builders.TrainJob("a", ttl(30), complete(40)), nil, 10 * time.Second},
+		"years are left":                {builders.TrainJob("a", ttl(math.MaxInt32), complete(40)), nil, lifetime.MaxWait},
+		"it finished a moment from now": {builders.TrainJob("a", ttl(0), complete(65)), nil, 5 * time.Second},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -242,6 +325,9 @@ func TestTTLDeletesExactlyWhatTheVerdictWasMadeOn(t *testing.T) {
 				t.Fatalf("got %v, %v", result, err)
 			}
 			f.wantWrites("delete")
+			if n := f.lateness(metrics.TimerTTL); n != 1 {
+				t.Errorf("lateness was measured %d times, want once", n)
+			}
 			actions := f.client.Actions()
 			got := actions[len(actions)-1].(clienttesting.DeleteAction).GetDeleteOptions()
 			background := metav1.DeletePropagationBackground

@@ -36,6 +36,8 @@ type Config struct {
 	Recorder  record.EventRecorder
 	Clock     clock.WithTicker
 	Metrics   *metrics.Metrics
+	// DeadlineFrom is what deadlines count from, the same for all controllers.
+	DeadlineFrom trainjob.DeadlineFrom
 }
 
 // Controller takes snapshots.
@@ -52,6 +54,7 @@ type Controller struct {
 	clock      clock.WithTicker
 	metrics    *metrics.Metrics
 
+	deadlineFrom trainjob.DeadlineFrom
 	// created bridges the moment between our CREATE and the cache showing it.
 	created *informer.Notes[*corev1.ConfigMap]
 	queue   *queue.Queue
@@ -75,7 +78,8 @@ func New(cfg Config) (*Controller, error) {
 		jobSets:   cfg.JobSets,
 		status:    operations.NewStatusWriter(cfg.TrainJobs, cfg.Recorder),
 		recorder:  cfg.Recorder, clock: cfg.Clock, metrics: cfg.Metrics,
-		created: informer.NewNotes[*corev1.ConfigMap](cfg.Clock),
+		deadlineFrom: cfg.DeadlineFrom,
+		created:      informer.NewNotes[*corev1.ConfigMap](cfg.Clock),
 	}
 	var err error
 	c.queue, err = queue.New(queue.Config{Name: metrics.QueueSnapshot, Sync: c.sync, Clock: cfg.Clock, Metrics: cfg.Metrics})

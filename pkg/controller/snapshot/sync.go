@@ -34,7 +34,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (queue.Resu
 		return queue.Result{}, err
 	}
 	now := c.clock.Now()
-	if !wanted(job, now) {
+	if !c.wanted(job, now) {
 		return queue.Result{}, nil
 	}
 	seen, err := c.gather(key, job)
@@ -76,9 +76,9 @@ func (o observation) trust() time.Duration {
 
 // wanted says whether a job gets a snapshot at all. A job whose deadline has passed
 // is left to end: nothing is created for it.
-func wanted(job *trainer.TrainJob, now time.Time) bool {
+func (c *Controller) wanted(job *trainer.TrainJob, now time.Time) bool {
 	return trainjob.ManagedByUs(job) && !trainjob.Finished(job) && !trainjob.BeingDeleted(job) &&
-		trainjob.Deadline(job, now).Kind != lifetime.Expired
+		trainjob.Deadline(job, c.deadlineFrom, now).Kind != lifetime.Expired
 }
 
 // gather reads what the decision needs from the caches.
@@ -216,7 +216,16 @@ func (c *Controller) report(ctx context.Context, job *trainer.TrainJob, plan pla
 	case err != nil && !apierrors.IsNotFound(err):
 		return 0, err
 	}
-	return c.status.Report(ctx, job, trainjob.Observed{Blocked: plan.blocked, Failure: plan.failure}, now)
+	wait, err := c.status.Report(ctx, job, trainjob.Observed{Blocked: plan.blocked, Failure: plan.failure}, now)
+	if err != nil || wait > 0 {
+		return wait, err
+	}
+	for _, cause := range []*trainjob.Cause{plan.blocked, plan.failure} {
+		if refusal, ok := operations.SnapshotRefusal(job, cause); ok {
+			c.metrics.SnapshotRefused(refusal)
+		}
+	}
+	return 0, nil
 }
 
 // recheck says when to look again without an event. Only a ConfigMap in the way needs
