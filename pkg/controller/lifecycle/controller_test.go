@@ -29,6 +29,7 @@ import (
 	"github.com/trainjob/controller/pkg/lifetime"
 	"github.com/trainjob/controller/pkg/metrics"
 	"github.com/trainjob/controller/pkg/queue"
+	"github.com/trainjob/controller/pkg/trainjob"
 	"github.com/trainjob/controller/test/builders"
 	"github.com/trainjob/controller/test/fakes"
 )
@@ -38,6 +39,7 @@ import (
 type fixture struct {
 	t          *testing.T
 	controller *Controller
+	jobs       cache.Indexer
 	clock      *clocktesting.FakeClock
 	client     *trainerfake.Clientset
 	registry   componentmetrics.KubeRegistry
@@ -50,8 +52,14 @@ var theJob = cache.ObjectName{Namespace: builders.Namespace, Name: "a"}
 // newFixture has `cached` in its cache, and `live`, if there is one, on the API server.
 func newFixture(t *testing.T, cached, live *trainer.TrainJob) *fixture {
 	t.Helper()
+	return newFixtureFrom(t, trainjob.FromCreation, cached, live)
+}
+
+// newFixtureFrom is newFixture with deadlines that count from a moment of choice.
+func newFixtureFrom(t *testing.T, from trainjob.DeadlineFrom, cached, live *trainer.TrainJob) *fixture {
+	t.Helper()
 	f := &fixture{
-		t: t, client: trainerfake.NewClientset(), events: record.NewFakeRecorder(10),
+		t: t, client: fakes.Trainer(), events: record.NewFakeRecorder(10),
 		clock: clocktesting.NewFakeClock(builders.At(60)), registry: componentmetrics.NewKubeRegistry(),
 		jobSets: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}),
 	}
@@ -70,13 +78,14 @@ func newFixture(t *testing.T, cached, live *trainer.TrainJob) *fixture {
 	}
 	f.controller, err = New(Config{
 		Client: f.client.TrainerV1alpha1(), Jobs: jobs, JobSets: jobsetlisters.NewJobSetLister(f.jobSets),
-		Recorder: f.events, Clock: f.clock, Metrics: measured,
+		Recorder: f.events, Clock: f.clock, Metrics: measured, DeadlineFrom: from,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	f.jobs = jobs.Informer().GetIndexer()
 	if cached != nil {
-		if err := jobs.Informer().GetIndexer().Add(cached); err != nil {
+		if err := f.jobs.Add(cached); err != nil {
 			t.Fatal(err)
 		}
 	}
