@@ -38,7 +38,7 @@ type Options struct {
 func NewOptions() *Options {
 	return &Options{
 		KubeAPIQPS: 500, KubeAPIBurst: 1000,
-		SnapshotSyncs: 10, JobSetSyncs: 10, LifecycleSyncs: 5,
+		SnapshotSyncs: 10, JobSetSyncs: 10, LifecycleSyncs: 20,
 		ActiveDeadlineFrom: string(trainjob.FromCreation),
 		BindAddress:        ":8080",
 		LeaderElection: componentbaseconfig.LeaderElectionConfiguration{
