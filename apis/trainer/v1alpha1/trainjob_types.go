@@ -103,8 +103,8 @@ type TrainJobSpec struct {
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 
 	// activeDeadlineSeconds fails the TrainJob with reason DeadlineExceeded when it is
-	// unfinished this many seconds after its creation, time in suspension included.
-	// Fixed at creation.
+	// unfinished this many seconds after its creation, time in suspension included; or,
+	// if the controller was told so, after its last resume. Fixed at creation.
 	// +kubebuilder:validation:Minimum=1
 	// +optional
 	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds,omitempty"`

@@ -30,8 +30,8 @@ type TrainJobSpecApplyConfiguration struct {
 	// Fixed at creation.
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 	// activeDeadlineSeconds fails the TrainJob with reason DeadlineExceeded when it is
-	// unfinished this many seconds after its creation, time in suspension included.
-	// Fixed at creation.
+	// unfinished this many seconds after its creation, time in suspension included; or,
+	// if the controller was told so, after its last resume. Fixed at creation.
 	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds,omitempty"`
 }
 
