@@ -23,6 +23,11 @@
 // An error that joins several belongs to the class of the part that most needs
 // another try. If the API server named a time to wait, a retry comes no sooner.
 //
+// # Who comes first
+//
+// Keys are synced in the order of their arrival. Where Config.Background says that a
+// key is in no hurry, it gives way to those that are, three out of four times.
+//
 // # A wake-up is a hint
 //
 // The delaying queue of client-go keeps one entry per key, that of the earliest

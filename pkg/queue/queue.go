@@ -52,6 +52,10 @@ type Config struct {
 	// Name labels metrics, log lines and the health check.
 	Name metrics.Queue
 	Sync SyncFunc
+	// Background says which keys are in no hurry: they give way to the others, three
+	// out of four times. It is asked when a key is added, and must answer at once and
+	// from memory. Without it all keys are alike.
+	Background func(cache.ObjectName) bool
 	// Clock drives delays and durations.
 	Clock clock.WithTicker
 	// BaseDelay and MaxDelay bound the backoff of one key.
@@ -87,6 +91,11 @@ func New(config Config) (*Queue, error) {
 		work: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[cache.ObjectName]{
 			Name:  string(config.Name),
 			Clock: config.Clock,
+			Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[cache.ObjectName]{
+				Name:  string(config.Name),
+				Clock: config.Clock,
+				Queue: newLanes(config.Background),
+			}),
 		}),
 		// Per key only. The default limiter of client-go adds a bucket shared by
 		// all keys, in which a few failing objects hold up the others.

@@ -164,7 +164,7 @@ func TestHealth(t *testing.T) {
 func TestSyncsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, registry := metrics.New(), kmetrics.NewKubeRegistry()
-		if err := m.Register(registry.Register); err != nil {
+		if err := m.Register(registry.Register, registry.CustomRegister); err != nil {
 			t.Fatal(err)
 		}
 		outcomes := map[cache.ObjectName][]error{

@@ -88,7 +88,9 @@ func New(cfg Config) (*Controller, error) {
 		created:      informer.NewNotes[*jobset.JobSet](cfg.Clock),
 	}
 	var err error
-	c.queue, err = queue.New(queue.Config{Name: metrics.QueueJobSet, Sync: c.sync, Clock: cfg.Clock, Metrics: cfg.Metrics})
+	c.queue, err = queue.New(queue.Config{
+		Name: metrics.QueueJobSet, Sync: c.sync, Background: c.ended, Clock: cfg.Clock, Metrics: cfg.Metrics,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -111,6 +113,13 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 		return
 	}
 	c.queue.Run(ctx, workers)
+}
+
+// ended says whether a job has nothing left but to be tidied up after: thousands may end
+// in the same second, and new jobs must not wait for them.
+func (c *Controller) ended(key cache.ObjectName) bool {
+	job, err := c.jobs.TrainJobs(key.Namespace).Get(key.Name)
+	return err != nil || trainjob.Finished(job)
 }
 
 func (c *Controller) enqueue(object any) {
