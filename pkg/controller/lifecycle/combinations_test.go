@@ -169,9 +169,9 @@ func TestEveryCombinationDoesWhatIsPromised(t *testing.T) {
 	seen := map[string]int{}
 	for _, from := range trainjob.DeadlinesFrom() {
 		for _, skew := range []struct{ created, resumed, finished int }{
-			{0, 50, 100}, {0, 50, 5000}, {300, 350, 400}, {5000, 5000, 5000}, {0, 5000, 100},
+			{0, 50, 100}, {0, 5000, 5000}, {300, 350, 400}, {5000, 5000, 5000},
 		} {
-			for _, now := range []int{60, 199, 200, 201, 250, 251, 1000} {
+			for _, now := range []int{60, 199, 200, 250, 1000} {
 				f := newFixtureFrom(t, from, nil, nil)
 				f.clock.SetTime(builders.At(now))
 				for state := range stateOptions {
