@@ -194,7 +194,7 @@ func (c *Controller) syncDeadline(ctx context.Context, key cache.ObjectName) (qu
 		return queue.Result{}, err
 	}
 	if trainjob.FailedFor(&trainer.TrainJob{Status: *next}, trainer.ReasonDeadlineExceeded) {
-		c.metrics.DeadlineEnforced(verdict.Late)
+		c.metrics.DeadlineEnforced(verdict.Late + c.clock.Since(now)) // until it was written
 	}
 	return queue.Result{}, nil
 }
@@ -232,7 +232,8 @@ func (c *Controller) syncTTL(ctx context.Context, key cache.ObjectName) (queue.R
 	if err != nil || job == nil || trainjob.BeingDeleted(job) {
 		return queue.Result{}, err
 	}
-	verdict := trainjob.TTL(job, c.clock.Now())
+	now := c.clock.Now()
+	verdict := trainjob.TTL(job, now)
 	if verdict.Kind != lifetime.Expired {
 		return queue.Result{After: verdict.Wait}, nil
 	}
@@ -243,7 +244,7 @@ func (c *Controller) syncTTL(ctx context.Context, key cache.ObjectName) (queue.R
 	if err != nil {
 		return queue.Result{}, fmt.Errorf("delete TrainJob: %w", err)
 	}
-	c.metrics.TTLEnforced(verdict.Late)
+	c.metrics.TTLEnforced(verdict.Late + c.clock.Since(now)) // until it was done
 	operations.Emit(c.recorder, job, corev1.EventTypeNormal, operations.EventTTLExpired,
 		fmt.Sprintf("Deleted %d seconds (ttlSecondsAfterFinished) after it finished", *trainjob.Limits(job).TTLSecondsAfterFinished))
 	return queue.Result{}, nil

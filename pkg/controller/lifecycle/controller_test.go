@@ -281,6 +281,36 @@ func TestDeadlineEndsTheJob(t *testing.T) {
 	}
 }
 
+// A write that waits for a slow API server is late by that too.
+func TestLatenessLastsUntilTheEffectIsThere(t *testing.T) {
+	cases := map[metrics.Timer]struct {
+		job *trainer.TrainJob
+		run func(*Controller) queue.SyncFunc
+	}{
+		metrics.TimerDeadline: {builders.TrainJob("a", builders.Deadline(58)), func(c *Controller) queue.SyncFunc { return c.syncDeadline }},
+		metrics.TimerTTL:      {builders.TrainJob("a", builders.TTL(8), complete(50)), func(c *Controller) queue.SyncFunc { return c.syncTTL }},
+	}
+	for timer, tc := range cases {
+		t.Run(string(timer), func(t *testing.T) {
+			f := newFixture(t, tc.job, tc.job)
+			f.client.PrependReactor("*", "trainjobs", func(clienttesting.Action) (bool, runtime.Object, error) {
+				f.clock.Step(3 * time.Second)
+				return false, nil, nil
+			})
+			if _, err := tc.run(f.controller)(t.Context(), theJob); err != nil {
+				t.Fatal(err)
+			}
+			h, err := testutil.GetHistogramVecFromGatherer(f.registry, "trainjob_controller_"+string(timer)+"_lateness_seconds", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := h.GetAggregatedSampleSum(); got != 5 {
+				t.Errorf("late by %v seconds, want 2 before the sync and 3 within it", got)
+			}
+		})
+	}
+}
+
 func TestDeadlineThatCannotBeWrittenIsTriedAgain(t *testing.T) {
 	job := builders.TrainJob("a", builders.Deadline(1))
 	f := newFixture(t, job, job)
