@@ -9,6 +9,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
 	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
@@ -174,6 +176,7 @@ func TestEveryCombinationDoesWhatIsPromised(t *testing.T) {
 			for _, now := range []int{60, 199, 200, 250, 1000} {
 				f := newFixtureFrom(t, from, nil, nil)
 				f.clock.SetTime(builders.At(now))
+				f.installOnDemand()
 				for state := range stateOptions {
 					for _, deadline := range deadlines {
 						for _, ttl := range ttls {
@@ -219,12 +222,8 @@ func (f *fixture) act(s situation) (deadline, ttl string) {
 
 func (f *fixture) outcome(s situation, job *trainer.TrainJob, sync queue.SyncFunc) string {
 	f.t.Helper()
-	jobs := trainer.SchemeGroupVersion.WithResource("trainjobs")
 	f.must(f.jobs.Replace([]any{job}, ""))
-	if err := f.client.Tracker().Delete(jobs, theJob.Namespace, theJob.Name); err != nil && !apierrors.IsNotFound(err) {
-		f.t.Fatal(err)
-	}
-	f.must(f.client.Tracker().Add(job.DeepCopy()))
+	f.next = job
 	f.client.ClearActions()
 	result, err := sync(f.t.Context(), theJob)
 	if err != nil {
@@ -242,7 +241,7 @@ func (f *fixture) outcome(s situation, job *trainer.TrainJob, sync queue.SyncFun
 	case writes[0] == "delete":
 		return doDelete
 	}
-	object, err := f.client.Tracker().Get(jobs, theJob.Namespace, theJob.Name)
+	object, err := f.client.Tracker().Get(trainJobs, theJob.Namespace, theJob.Name)
 	f.must(err)
 	after := object.(*trainer.TrainJob)
 	if ends := terminal(after); len(ends) != 1 {
@@ -250,6 +249,24 @@ func (f *fixture) outcome(s situation, job *trainer.TrainJob, sync queue.SyncFun
 	}
 	end := meta.FindStatusCondition(after.Status.Conditions, string(after.Status.State))
 	return fmt.Sprintf("%s for %s", end.Type, end.Reason)
+}
+
+var trainJobs = trainer.SchemeGroupVersion.WithResource("trainjobs")
+
+// installOnDemand puts the job of a combination on the API server when that is asked for
+// the first time, which most combinations never do.
+func (f *fixture) installOnDemand() {
+	f.client.PrependReactor("*", "trainjobs", func(clienttesting.Action) (bool, runtime.Object, error) {
+		if f.next == nil {
+			return false, nil, nil
+		}
+		if err := f.client.Tracker().Delete(trainJobs, theJob.Namespace, theJob.Name); err != nil && !apierrors.IsNotFound(err) {
+			return true, nil, err
+		}
+		job := f.next.DeepCopy()
+		f.next = nil
+		return false, nil, f.client.Tracker().Add(job)
+	})
 }
 
 // terminal are the terminal conditions that are True.

@@ -43,8 +43,10 @@ type fixture struct {
 	clock      *clocktesting.FakeClock
 	client     *trainerfake.Clientset
 	registry   componentmetrics.KubeRegistry
-	events     *record.FakeRecorder
-	jobSets    cache.Indexer
+	// next is the job of a combination that the API server is yet to learn of.
+	next    *trainer.TrainJob
+	events  *record.FakeRecorder
+	jobSets cache.Indexer
 }
 
 var theJob = cache.ObjectName{Namespace: builders.Namespace, Name: "a"}

@@ -62,7 +62,7 @@ func (th *theater) put(job *trainer.TrainJob) {
 func (th *theater) store(job *trainer.TrainJob) {
 	th.t.Helper()
 	if th.live(job.Name) != nil {
-		th.must(th.client.Tracker().Delete(trainer.SchemeGroupVersion.WithResource("trainjobs"), builders.Namespace, job.Name))
+		th.must(th.client.Tracker().Delete(trainJobs, builders.Namespace, job.Name))
 	}
 	th.must(th.client.Tracker().Add(job))
 }
@@ -78,7 +78,7 @@ func (th *theater) edit(name string, change builders.JobOption) {
 // live is a job as the API server has it, nil if it is gone.
 func (th *theater) live(name string) *trainer.TrainJob {
 	th.t.Helper()
-	job, err := th.client.Tracker().Get(trainer.SchemeGroupVersion.WithResource("trainjobs"), builders.Namespace, name)
+	job, err := th.client.Tracker().Get(trainJobs, builders.Namespace, name)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -191,7 +191,7 @@ func TestAClockThatJumpsFiresWhatHasBecomeDue(t *testing.T) {
 }
 
 func TestDeadlinesInTheSameSecondAllFire(t *testing.T) {
-	const jobs = 1000
+	const jobs = 300
 	onStage(t, trainjob.FromCreation, func(t *testing.T, th *theater) {
 		for i := range jobs {
 			th.put(builders.TrainJob(fmt.Sprint("job-", i), builders.Deadline(100)))
@@ -217,7 +217,7 @@ func TestAJobMadeAnewHasATimerOfItsOwn(t *testing.T) {
 	onStage(t, trainjob.FromCreation, func(t *testing.T, th *theater) {
 		th.put(builders.TrainJob("a", builders.Deadline(100)))
 		th.until(80)
-		th.must(th.client.Tracker().Delete(trainer.SchemeGroupVersion.WithResource("trainjobs"), builders.Namespace, "a"))
+		th.must(th.client.Tracker().Delete(trainJobs, builders.Namespace, "a"))
 		th.watch("a")
 		th.wantWaiting(0, 0)
 		th.put(builders.TrainJob("a", builders.UID("second"), builders.Deadline(100), func(job *trainer.TrainJob) {
