@@ -37,6 +37,10 @@ type killer struct {
 	err       error
 }
 
+// lives are the numbers of writes after which the controller is killed, in turn. Each life
+// has at least one, so that all goes on; some have many, so that the test ends.
+var lives = []int{1, 3, 10, 30}
+
 // longest is how long the controller lives that has nothing to write.
 const longest = 1500 * time.Millisecond
 
@@ -49,8 +53,7 @@ func startKiller() *killer {
 				k.fail(err)
 				return
 			}
-			// A first write in each life, so that all goes on; then a few more or none.
-			wrote, stopped := k.watch(1 + life%4)
+			wrote, stopped := k.watch(lives[life%len(lives)])
 			if stopped {
 				return
 			}

@@ -170,9 +170,10 @@ var takenOver = scenario{
 			t.Error("the finished job was written to")
 		}
 		// Of the JobSets, that of the suspended job is brought up to date at the takeover
-		// and for the new patch, and resumed.
+		// and for the new patch, which takes a key away, so that its Jobs are seen to be
+		// made anew, and is resumed.
 		atMost(t, counted(t, s.since, s.namespace), map[string]int{
-			"create configmaps": 0, "patch configmaps": 2, "create jobsets": 0, "update jobsets": 2, "patch jobsets": 1,
+			"create configmaps": 0, "patch configmaps": 2, "create jobsets": 0, "update jobsets": 2, "patch jobsets": 2,
 		})
 	},
 }

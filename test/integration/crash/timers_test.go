@@ -77,7 +77,7 @@ var refusedDeletion = scenario{
 		forbidDeletion(t, s)
 	},
 	during: func(t *testing.T, s *story) {
-		const deadline = 12
+		const deadline = 30
 		env.NewJob(t, s.namespace, "a", builders.Deadline(deadline))
 		jobSetOf(t, s, "a")
 		play(t, s, "a", builders.Jobs(builders.Ready("node")))
