@@ -11,8 +11,13 @@ import (
 // patience is how long anything may take while the controller is killed all the time.
 const patience = 2 * time.Minute
 
+const rounds = 4
+
 // scenario is what happens to a job, or to some.
 type scenario struct {
+	// once: it takes long, and is gone through once. The others are gone through rounds
+	// times, in a namespace of its own each time.
+	once bool
 	// before prepares what must be there when the controller is started first.
 	before func(t *testing.T, s *story)
 	// during happens while the controller is killed.
@@ -30,6 +35,13 @@ type story struct {
 	mark cluster.AuditPosition
 	// memory of what a scenario has seen.
 	memory map[string]string
+}
+
+func (s scenario) rounds() int {
+	if s.once {
+		return 1
+	}
+	return rounds
 }
 
 var scenarios = map[string]scenario{
@@ -54,31 +66,41 @@ func TestNothingIsLostOrDoneTwiceWhenTheControllerIsKilled(t *testing.T) {
 	if err := env.StopController(); err != nil {
 		t.Fatal(err)
 	}
-	stories := map[string]*story{}
+	stories := map[string][]*story{}
 	for name, scene := range scenarios {
-		s := &story{namespace: env.Namespace(t), memory: map[string]string{}}
-		s.since = env.AuditNow(t)
-		if scene.before != nil {
-			scene.before(t, s)
+		for range scene.rounds() {
+			s := &story{namespace: env.Namespace(t), memory: map[string]string{}}
+			s.since = env.AuditNow(t)
+			if scene.before != nil {
+				scene.before(t, s)
+			}
+			stories[name] = append(stories[name], s)
 		}
-		stories[name] = s
 	}
 	k := startKiller()
 	t.Run("while it is killed", func(t *testing.T) {
 		for name, scene := range scenarios {
-			t.Run(name, func(t *testing.T) { t.Parallel(); scene.during(t, stories[name]) })
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				for _, s := range stories[name] {
+					scene.during(t, s)
+				}
+			})
 		}
 	})
 	kills, midFlight := k.end(t)
 	t.Logf("killed %d times, %d of them after a write", kills, midFlight)
-	if kills < 10 || midFlight < 5 {
+	if kills < 15 || midFlight < 10 {
 		t.Errorf("the controller was killed %d times, %d of them after a write: too few to say anything", kills, midFlight)
 	}
 	t.Run("afterwards", func(t *testing.T) {
 		for name, scene := range scenarios {
-			if scene.after != nil {
-				t.Run(name, func(t *testing.T) { t.Parallel(); scene.after(t, stories[name]) })
-			}
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				for _, s := range stories[name] {
+					scene.after(t, s)
+				}
+			})
 		}
 	})
 	wantQuiet(t)

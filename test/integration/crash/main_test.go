@@ -39,7 +39,7 @@ type killer struct {
 
 // lives are the numbers of writes after which the controller is killed, in turn. Each life
 // has at least one, so that all goes on; some have many, so that the test ends.
-var lives = []int{1, 3, 10, 30}
+var lives = []int{1, 2, 1, 3, 2, 5, 1, 8, 3, 20}
 
 // longest is how long the controller lives that has nothing to write.
 const longest = 1500 * time.Millisecond

@@ -16,6 +16,7 @@ import (
 )
 
 var otherManager = scenario{
+	once: true,
 	before: func(t *testing.T, s *story) {
 		torch(t, s)
 		env.NewJob(t, s.namespace, "a", builders.ManagedBy(trainer.ManagedByMultiKueue), builders.Deadline(1), builders.TTL(0))
@@ -36,6 +37,7 @@ var otherManager = scenario{
 }
 
 var foreground = scenario{
+	once:   true,
 	before: torch,
 	during: func(t *testing.T, s *story) {
 		env.NewJob(t, s.namespace, "a")
@@ -169,11 +171,15 @@ var takenOver = scenario{
 		if now := env.Job(t, s.namespace, trainerv23.Finished).ResourceVersion; now != s.memory["finished version"] {
 			t.Error("the finished job was written to")
 		}
-		// Of the JobSets, that of the suspended job is brought up to date at the takeover
-		// and for the new patch, which takes a key away, so that its Jobs are seen to be
-		// made anew, and is resumed.
+		// The suspended JobSet is brought up to date at the takeover, which changes nothing
+		// but its annotation, and for the new patch, and is resumed. The new patch takes a
+		// key away, so that the Jobs are noted to be made anew; taking that note off may be
+		// repeated by a controller that sees its own write late.
+		if generation := env.JobSetOf(t, s.namespace, trainerv23.Queued).Generation; generation != 3 {
+			t.Errorf("the JobSet has generation %d, want 3: created, patched, resumed", generation)
+		}
 		atMost(t, counted(t, s.since, s.namespace), map[string]int{
-			"create configmaps": 0, "patch configmaps": 2, "create jobsets": 0, "update jobsets": 2, "patch jobsets": 2,
+			"create configmaps": 0, "patch configmaps": 2, "create jobsets": 0, "update jobsets": 2, "patch jobsets": 3,
 		})
 	},
 }

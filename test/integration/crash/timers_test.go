@@ -72,6 +72,7 @@ func allowDeletion(t *testing.T, s *story) {
 }
 
 var refusedDeletion = scenario{
+	once: true,
 	before: func(t *testing.T, s *story) {
 		torch(t, s)
 		forbidDeletion(t, s)
@@ -130,6 +131,7 @@ var farDeadlines = scenario{
 }
 
 var overdueAtStart = scenario{
+	once: true,
 	before: func(t *testing.T, s *story) {
 		torch(t, s)
 		var last *trainer.TrainJob
