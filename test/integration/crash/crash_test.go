@@ -11,7 +11,7 @@ import (
 // patience is how long anything may take while the controller is killed all the time.
 const patience = 2 * time.Minute
 
-const rounds = 4
+const rounds = 2
 
 // scenario is what happens to a job, or to some.
 type scenario struct {
