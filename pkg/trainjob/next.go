@@ -42,9 +42,13 @@ var states = []trainer.TrainJobState{
 }
 
 // Next is the status the job must have after what was observed at `now`. For a
-// finished job only jobsStatus can differ from what the job says already.
+// finished job only jobsStatus can differ from what the job says already, and nothing
+// for one that had finished before this controller first saw it.
 func Next(job *trainer.TrainJob, seen Observed, now time.Time) *trainer.TrainJobStatus {
 	next := job.Status.DeepCopy()
+	if Inherited(job) && Finished(job) {
+		return next
+	}
 	next.JobsStatus = mirror(job.Status.JobsStatus, seen.JobSet)
 	if terminal := terminalCondition(job); terminal != nil {
 		// Only repairs a state column that another writer has changed or dropped.

@@ -63,6 +63,14 @@ func terminalCondition(job *trainer.TrainJob) *metav1.Condition {
 	return first
 }
 
+// Inherited says whether the job has a status of which nothing is this controller's: it
+// was another one's, as after a migration, and may have children that carry none of our
+// labels and records.
+func Inherited(job *trainer.TrainJob) bool {
+	return job.Status.Lifecycle == nil && job.Status.State == "" &&
+		(len(job.Status.Conditions) > 0 || len(job.Status.JobsStatus) > 0)
+}
+
 // Limits are the time limits that are enforced: those recorded at the first sync,
 // and before it those of the spec.
 func Limits(job *trainer.TrainJob) trainer.LifecycleLimits {

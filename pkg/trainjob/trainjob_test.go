@@ -196,3 +196,28 @@ func TestRecheckAfterGrowsWithTheTimeInTheState(t *testing.T) {
 		t.Run(name, func(t *testing.T) { expect(t, "wait", tc.want, RecheckAfter(tc.job, tc.now)) })
 	}
 }
+
+func TestInheritedIsAStatusThatIsNotOurs(t *testing.T) {
+	stateless := func(job *trainer.TrainJob) { job.Status.State = "" }
+	counted := func(job *trainer.TrainJob) { job.Status.JobsStatus = []trainer.JobStatus{{Name: "node", Ready: 1}} }
+	ours := func(job *trainer.TrainJob) { job.Status.Lifecycle = &trainer.LifecycleLimits{} }
+	suspended := builders.Condition("Suspended", "Suspended", builders.At(1))
+	cases := map[string]struct {
+		opts []builders.JobOption
+		want bool
+	}{
+		"a new job": {nil, false},
+		"one that another controller has suspended":  {[]builders.JobOption{suspended, stateless}, true},
+		"one that another controller has seen run":   {[]builders.JobOption{counted}, true},
+		"one whose status we have written":           {[]builders.JobOption{suspended, ours}, false},
+		"one of ours that has lost its status.state": {[]builders.JobOption{suspended, counted, ours, stateless}, false},
+		"one of ours that has lost its limits":       {[]builders.JobOption{suspended}, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := Inherited(builders.TrainJob("a", tc.opts...)); got != tc.want {
+				t.Errorf("got %v, want %v", got, tc.want)
+			}
+		})
+	}
+}

@@ -168,6 +168,22 @@ func TestFinishedJobOnlyMirrors(t *testing.T) {
 	}
 }
 
+func TestJobThatFinishedUnderAnotherControllerIsLeftAsItIs(t *testing.T) {
+	for _, end := range []trainer.TrainJobState{trainer.TrainJobComplete, trainer.TrainJobFailed} {
+		t.Run(string(end), func(t *testing.T) {
+			job := builders.TrainJob("a", builders.Condition("Suspended", "Other", builders.At(1)), builders.Condition(string(end), "Other", builders.At(2)),
+				func(job *trainer.TrainJob) {
+					job.Status.State = ""
+					job.Status.JobsStatus = []trainer.JobStatus{{Name: "node", Succeeded: 1}}
+				})
+			want := job.Status.DeepCopy()
+			expect(t, "status without a JobSet", want, Next(job, Observed{}, builders.At(9)))
+			running := Observed{JobSet: builders.JobSetOf(job, builders.Jobs(builders.Ready("node")))}
+			expect(t, "status with a JobSet that says something else", want, Next(job, running, builders.At(9)))
+		})
+	}
+}
+
 func TestStatesOfOtherWriters(t *testing.T) {
 	terminal := func(conditionType string, second int) builders.JobOption {
 		return builders.Condition(conditionType, "Other", builders.At(second))
@@ -177,8 +193,10 @@ func TestStatesOfOtherWriters(t *testing.T) {
 		wantState trainer.TrainJobState
 		want      []string
 	}{
-		"a finished job without status.state, as an older controller leaves it": {
-			builders.TrainJob("a", terminal("Complete", 1), func(job *trainer.TrainJob) { job.Status.State = "" }),
+		"a finished job that was ours and has lost its status.state": {
+			builders.TrainJob("a", terminal("Complete", 1), func(job *trainer.TrainJob) {
+				job.Status.State, job.Status.Lifecycle = "", &trainer.LifecycleLimits{}
+			}),
 			trainer.TrainJobComplete, []string{"Complete=True Other @1"},
 		},
 		"two terminal conditions: the first that was set counts": {

@@ -73,7 +73,7 @@ func decide(job *trainer.TrainJob, seen observation) plan {
 				seen.jobSet.Name),
 		}}
 	}
-	return plan{action: decidePresent(job, seen.jobSet)}
+	return plan{action: decidePresent(job, seen)}
 }
 
 func decideAbsent(job *trainer.TrainJob, seen observation) plan {
@@ -83,7 +83,8 @@ func decideAbsent(job *trainer.TrainJob, seen observation) plan {
 	return plan{action: create}
 }
 
-func decidePresent(job *trainer.TrainJob, js *jobset.JobSet) action {
+func decidePresent(job *trainer.TrainJob, seen observation) action {
+	js := seen.jobSet
 	if trainjob.BeingDeleted(job) || !js.DeletionTimestamp.IsZero() || trainjob.JobSetEnd(js) != nil {
 		return keep
 	}
@@ -93,8 +94,11 @@ func decidePresent(job *trainer.TrainJob, js *jobset.JobSet) action {
 		}
 		return keep
 	}
+	built := js.Annotations[trainer.AnnotationPatchesHash]
 	switch {
-	case js.Annotations[trainer.AnnotationPatchesHash] != render.PatchesHash(job.Spec.RuntimePatches):
+	case built == "" && seen.snapshot == nil && trainjob.Suspended(job):
+		return keep // another controller's, and nothing is urgent: its snapshot is being adopted or taken
+	case built != render.PatchesHash(job.Spec.RuntimePatches):
 		return refresh
 	case js.Annotations[annotationRemake] != "":
 		return remake
@@ -115,7 +119,7 @@ func objectsOf(job *trainer.TrainJob, snapshot *corev1.ConfigMap) (*render.Objec
 	if snapshot == nil {
 		return nil, &trainjob.Cause{
 			Reason:  trainer.ReasonSnapshotInvalid,
-			Message: fmt.Sprintf("ConfigMap %q is gone and spec.runtimePatches has changed: the job goes on when the snapshot can be taken again", runtimesnapshot.Name(job.Name)),
+			Message: fmt.Sprintf("ConfigMap %q is gone, and without it spec.runtimePatches cannot be applied: the job goes on when the snapshot can be taken from the runtime", runtimesnapshot.Name(job.Name)),
 		}
 	}
 	if err := runtimesnapshot.Matches(snapshot, job.Status.RuntimeSnapshot); err != nil {

@@ -72,6 +72,38 @@ func TestDecideWithoutAJobSet(t *testing.T) {
 	}
 }
 
+func builtWithOtherPatches(js *jobset.JobSet) {
+	metav1.SetMetaDataAnnotation(&js.ObjectMeta, trainer.AnnotationPatchesHash, "other")
+}
+
+// A JobSet without the hash of patches was made by another controller.
+func TestDecideWithTheJobSetOfAnotherController(t *testing.T) {
+	held := builders.HeldBack(true)
+	cases := map[string]struct {
+		suspended, snapshot bool
+		jobSet              builders.JobSetOption
+		want                action
+	}{
+		"one that runs is left alone":                      {false, true, builders.HeldBack(false), keep},
+		"a suspended one is brought up to date":            {true, true, held, refresh},
+		"a suspended one waits until there is a snapshot":  {true, false, held, keep},
+		"one to be resumed is brought up to date first":    {false, true, held, refresh},
+		"one to be resumed without a snapshot is told why": {false, false, held, refresh},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			job := builders.TrainJob("a", builders.Suspended(tc.suspended))
+			seen := observation{jobSet: builders.JobSetOf(job, tc.jobSet)}
+			if tc.snapshot {
+				seen.snapshot = snapshotOf(t, job)
+			}
+			if got := decide(job, seen); got.action != tc.want || got.blocked != nil {
+				t.Errorf("got %v (blocked: %v), want %v", got.action, got.blocked, tc.want)
+			}
+		})
+	}
+}
+
 func TestDecideWithTheJobsOwnJobSet(t *testing.T) {
 	suspended := []builders.JobOption{builders.Suspended(true)}
 	ended := builders.Ended(jobset.JobSetCompleted, "AllJobsCompleted", "done")
@@ -102,7 +134,9 @@ func TestDecideWithTheJobsOwnJobSet(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			job := builders.TrainJob("a", tc.job...)
 			opts := tc.jobSet
-			if !tc.stale {
+			if tc.stale {
+				opts = append(opts, builtWithOtherPatches)
+			} else {
 				opts = append(opts, upToDate(job))
 			}
 			js := builders.JobSetOf(job, opts...)

@@ -3,6 +3,7 @@ package jobset
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -41,6 +42,12 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (queue.Resu
 	}
 	if trainjob.Deadline(job, c.deadlineFrom, now).Kind == lifetime.Expired {
 		return queue.Result{}, nil // the lifecycle controller ends it
+	}
+	if seen.own(job) == nil && trainjob.Inherited(job) {
+		// Its first status of ours must not be written past a JobSet made a moment ago.
+		if err := c.lookLive(ctx, key, job, &seen); err != nil {
+			return queue.Result{}, err
+		}
 	}
 	if seen.own(job) == nil && seen.snapshot == nil {
 		return queue.Result{}, nil // the snapshot controller has the word
@@ -84,6 +91,24 @@ func (c *Controller) gather(key cache.ObjectName, job *trainer.TrainJob) (observ
 		return seen, err
 	}
 	return seen, nil
+}
+
+// lookLive asks the API server for a JobSet that the cache does not show. A job taken over
+// from another controller may have got it from that one's last write.
+func (c *Controller) lookLive(ctx context.Context, key cache.ObjectName, job *trainer.TrainJob, seen *observation) error {
+	js, err := c.writer.get(ctx, key.Namespace, key.Name)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read JobSet: %w", err)
+	}
+	seen.jobSet = js
+	if trainjob.OwnershipOf(job, js) == trainjob.Ours {
+		c.created.Put(key, js)
+		seen.noted = true
+	}
+	return nil
 }
 
 // finish handles a job that is Complete or Failed: a JobSet that has outlived its

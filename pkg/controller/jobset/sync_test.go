@@ -249,6 +249,39 @@ func TestSyncExaminesAJobSetThatTheCacheDoesNotShow(t *testing.T) {
 	}
 }
 
+func TestSyncLooksForTheJobSetOfAnotherControllerBeforeItWrites(t *testing.T) {
+	inherited := func(job *trainer.TrainJob) { job.Status.JobsStatus = []trainer.JobStatus{{Name: "node", Ready: 1}} }
+	job := builders.TrainJob("a", inherited)
+	cases := map[string]struct {
+		jobSet *jobset.JobSet
+		writes []string
+		want   []trainer.JobStatus
+	}{
+		"it is there": {builders.JobSetOf(job, builders.Jobs(builders.Ready("node"))), []string{"patch trainjobs/status"}, []trainer.JobStatus{{Name: "node", Active: 1, Ready: 1}}},
+		"it is not":   {nil, []string{"create jobsets", "patch trainjobs/status"}, []trainer.JobStatus{{Name: "node"}}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, job)
+			f.cached("configmaps", snapshotOf(t, job))
+			if tc.jobSet != nil {
+				f.live(tc.jobSet)
+			}
+			if _, err := f.sync(); err != nil {
+				t.Fatal(err)
+			}
+			f.wantWrites(tc.writes...)
+			got, err := f.trainer.TrainerV1alpha1().TrainJobs(theJob.Namespace).Get(t.Context(), theJob.Name, metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, got.Status.JobsStatus); diff != "" {
+				t.Errorf("counters (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestSyncTellsWhyAJobSetWasRefusedAndTriesAgain(t *testing.T) {
 	jobSets := schema.GroupResource{Group: "jobset.x-k8s.io", Resource: "jobsets"}
 	cases := map[string]struct {

@@ -43,10 +43,9 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (queue.Resu
 	}
 	plan := decide(job, seen)
 	var failed error
-	if plan.create == nil && seen.existing == nil && hidden(job) {
-		// There is nothing to take a snapshot of: is the one that was taken still there?
+	if seen.existing == nil && c.hidden(job, plan) {
 		if cause, err := c.examine(ctx, key, job, runtimesnapshot.Name(job.Name)); !apierrors.IsNotFound(err) {
-			plan.blocked, plan.failure, failed = cause, nil, err
+			plan.create, plan.blocked, plan.failure, failed = nil, cause, nil, err
 		}
 	}
 	if plan.create != nil {
@@ -148,10 +147,22 @@ func conflicted(job *trainer.TrainJob) bool {
 }
 
 // hidden says whether a job may have a snapshot that the watch does not show because it
-// has lost its label, or never had it: one that is recorded in the status, or one of a
-// job that has conditions of a time before snapshots were recorded.
-func hidden(job *trainer.TrainJob) bool {
-	return job.Status.RuntimeSnapshot != nil || (job.Status.Lifecycle == nil && len(job.Status.Conditions) > 0)
+// never had our label, or has lost it. A job of another controller's may have one of the
+// first kind, and is looked at before anything is written for it. Otherwise it is asked
+// only when there is nothing to take a snapshot of: is the one that is recorded in the
+// status, or that a JobSet was built from, still there?
+func (c *Controller) hidden(job *trainer.TrainJob, plan plan) bool {
+	if trainjob.Inherited(job) {
+		return true
+	}
+	if plan.create != nil {
+		return false
+	}
+	if job.Status.RuntimeSnapshot != nil {
+		return true
+	}
+	js, err := c.jobSets.JobSets(job.Namespace).Get(job.Name)
+	return err == nil && trainjob.OwnershipOf(job, js) == trainjob.Ours
 }
 
 // wantedAgain asks the API server before a snapshot is taken once more: when a job is

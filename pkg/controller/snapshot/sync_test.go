@@ -205,7 +205,7 @@ func TestSyncAsksBeforeItWritesWhereAConfigMapWasInTheWay(t *testing.T) {
 
 func TestSyncFindsASnapshotWithoutItsLabelThoughTheRuntimeIsGone(t *testing.T) {
 	gone := builders.Runtime(trainer.ClusterTrainingRuntimeKind, "gone")
-	older := builders.Condition("Suspended", "Suspended", builders.At(1)) // from before snapshots were recorded
+	older := inherited
 	unlabelled := func(job *trainer.TrainJob) *corev1.ConfigMap {
 		cm := snapshotOf(t, job)
 		cm.Labels = nil
@@ -233,6 +233,66 @@ func TestSyncFindsASnapshotWithoutItsLabelThoughTheRuntimeIsGone(t *testing.T) {
 			f.wantWrites(tc.writes...)
 		})
 	}
+}
+
+// inherited is a job that another controller has suspended.
+func inherited(job *trainer.TrainJob) {
+	builders.Condition("Suspended", "Suspended", builders.At(1))(job)
+	job.Status.State = ""
+}
+
+func TestSyncLooksForTheSnapshotOfAnotherControllerBeforeItWrites(t *testing.T) {
+	seenRunning := func(job *trainer.TrainJob) { job.Status.JobsStatus = []trainer.JobStatus{{Name: "node", Ready: 1}} }
+	unlabelled := func(job *trainer.TrainJob) *corev1.ConfigMap {
+		cm := snapshotOf(t, job)
+		cm.Labels, cm.Immutable = nil, nil
+		return cm
+	}
+	strangers := func(job *trainer.TrainJob) *corev1.ConfigMap {
+		cm := unlabelled(job)
+		cm.OwnerReferences = nil
+		return cm
+	}
+	cases := map[string]struct {
+		job    *trainer.TrainJob
+		live   func(*trainer.TrainJob) *corev1.ConfigMap
+		spec   trainer.TrainingRuntimeSpec
+		writes []string
+	}{
+		"a suspended job's is adopted":               {builders.TrainJob("a", inherited), unlabelled, builders.TorchSpec(), []string{"patch configmaps"}},
+		"a running job's is adopted":                 {builders.TrainJob("a", seenRunning), unlabelled, builders.TorchSpec(), []string{"patch configmaps"}},
+		"though the runtime cannot be used any more": {builders.TrainJob("a", inherited), unlabelled, unusable(), []string{"patch configmaps"}},
+		"one that has none is given one":             {builders.TrainJob("a", inherited), nil, builders.TorchSpec(), []string{"create configmaps"}},
+		"a stranger's is in the way":                 {builders.TrainJob("a", inherited), strangers, builders.TorchSpec(), []string{"patch trainjobs/status"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, tc.job)
+			f.add(f.runtimes, builders.ClusterTrainingRuntime("torch", tc.spec))
+			if tc.live != nil {
+				f.live(tc.live(tc.job))
+			}
+			if _, err := f.sync(); err != nil {
+				t.Fatal(err)
+			}
+			f.wantWrites(tc.writes...)
+		})
+	}
+}
+
+func TestSyncLooksForTheSnapshotThatAJobSetWasBuiltFrom(t *testing.T) {
+	job := builders.TrainJob("a", builders.Runtime(trainer.ClusterTrainingRuntimeKind, "gone"), func(job *trainer.TrainJob) {
+		job.Status.Lifecycle = &trainer.LifecycleLimits{} // the jobset controller was quicker
+	})
+	f := newFixture(t, job)
+	cm := snapshotOf(t, job)
+	cm.Labels = nil
+	f.live(cm)
+	f.add(f.jobSets, builders.JobSetOf(job))
+	if _, err := f.sync(); err != nil {
+		t.Fatal(err)
+	}
+	f.wantWrites("patch configmaps")
 }
 
 func TestSyncTakesALostSnapshotAgainIfTheJobIsStillThere(t *testing.T) {

@@ -1,0 +1,415 @@
+package migration
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
+	"github.com/trainjob/controller/test/builders"
+	"github.com/trainjob/controller/test/cluster"
+	"github.com/trainjob/controller/test/harness"
+	"github.com/trainjob/controller/test/trainerv23"
+)
+
+// section is a part of the guide under a heading, with its commands.
+type section struct {
+	heading string
+	blocks  []string
+}
+
+// guide reads the sections of docs/migrating-from-kubeflow-trainer.md that have commands
+// to run.
+func guide(t *testing.T) []section {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(harness.SourceDir(), "docs", "migrating-from-kubeflow-trainer.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sections []section
+	var block *strings.Builder
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSuffix(line, "\n")
+		switch {
+		case block == nil && strings.HasPrefix(line, "## "):
+			sections = append(sections, section{heading: strings.TrimPrefix(line, "## ")})
+		case block == nil && line == "```sh":
+			block = &strings.Builder{}
+		case block != nil && line == "```":
+			last := &sections[len(sections)-1]
+			last.blocks, block = append(last.blocks, block.String()), nil
+		case block != nil:
+			block.WriteString(line + "\n")
+		}
+	}
+	return slices.DeleteFunc(sections, func(s section) bool { return len(s.blocks) == 0 })
+}
+
+// admin is somebody who follows the guide, in a folder with the repository's artifacts.
+type admin struct {
+	dir, path string
+}
+
+func newAdmin(t *testing.T) admin {
+	t.Helper()
+	kubectl, err := cluster.FindBinary(t.Context(), os.Stderr, harness.SourceDir(), "kubectl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := admin{dir: t.TempDir(), path: filepath.Dir(kubectl)}
+	if err := os.Symlink(filepath.Join(harness.SourceDir(), "artifacts"), filepath.Join(a.dir, "artifacts")); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// run runs the commands of a block and returns what they printed.
+func (a admin) run(t *testing.T, block string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", block)
+	cmd.Dir = a.dir
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+env.Cluster.Kubeconfig(), "PATH="+a.path+":"+os.Getenv("PATH"))
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("the guide says\n%s\nand that fails: %v\n%s", block, err, out.String())
+	}
+	return out.String()
+}
+
+// follow runs the commands of a section. The controllers are processes here and no pods:
+// where the guide starts or stops the Deployment, a stand-in is started and stopped, and
+// the process with it.
+func (a admin) follow(t *testing.T, s section) (output string) {
+	t.Helper()
+	for _, block := range s.blocks {
+		if strings.Contains(block, applyDeployment) {
+			a.run(t, "kubectl apply -f - <<EOF\n"+deployment("trainjob-system", "trainjob-controller", "trainjob-controller")+"EOF\n")
+			startController(t)
+			block = strings.Replace(block, applyDeployment, "true", 1)
+		}
+		if strings.Contains(block, "scale deployment trainjob-controller --replicas=0") {
+			stopController(t)
+		}
+		output += a.run(t, block)
+	}
+	return output
+}
+
+const applyDeployment = "kubectl apply -k artifacts/deploy"
+
+// deployment stands in for a controller's.
+func deployment(namespace, name, app string) string {
+	return fmt.Sprintf(`apiVersion: v1
+kind: Namespace
+metadata: {name: %[1]s}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: %[2]s, namespace: %[1]s}
+spec:
+  selector: {matchLabels: {app.kubernetes.io/name: %[3]s, app.kubernetes.io/component: manager}}
+  template:
+    metadata: {labels: {app.kubernetes.io/name: %[3]s, app.kubernetes.io/component: manager}, annotations: {%[4]s: %[5]s}}
+    spec: {containers: [{name: manager, image: "controller:test"}]}
+`, namespace, name, app, cluster.HoldAnnotation, cluster.HoldRunning)
+}
+
+// closedWebhooks are webhooks of Trainer's names that nobody answers and that fail closed.
+func closedWebhooks() string {
+	var all strings.Builder
+	for _, kind := range []struct{ kind, name string }{{"Validating", "validator"}, {"Mutating", "defaulter"}} {
+		fmt.Fprintf(&all, `apiVersion: admissionregistration.k8s.io/v1
+kind: %sWebhookConfiguration
+metadata: {name: %s.trainer.kubeflow.org}
+webhooks:
+- name: %s.trainjob.trainer.kubeflow.org
+  admissionReviewVersions: [v1]
+  clientConfig: {url: "https://127.0.0.1:1/"}
+  failurePolicy: Fail
+  sideEffects: None
+  rules: [{apiGroups: [trainer.kubeflow.org], apiVersions: [v1alpha1], operations: [CREATE, UPDATE], resources: [trainjobs]}]
+---
+`, kind.kind, kind.name, kind.name)
+	}
+	return all.String()
+}
+
+var crds = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+
+// Fields of TrainJob that Trainer v2.3 does not know.
+var newSpecFields, newStatusFields = []string{"ttlSecondsAfterFinished"}, []string{"state", "startTime", "completionTime", "nodes", "runtimeSnapshot", "lifecycle"}
+
+// withOlderCRD takes the fields out of the CRD of TrainJobs that Trainer v2.3 does not
+// know, so that they are dropped when somebody writes them.
+func withOlderCRD(t *testing.T) {
+	t.Helper()
+	client := env.Dynamic.Resource(crds)
+	crd, err := client.Get(t.Context(), "trainjobs.trainer.kubeflow.org", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	version := versions[0].(map[string]any)
+	delete(version, "additionalPrinterColumns")
+	schema, _, _ := unstructured.NestedMap(version, "schema", "openAPIV3Schema")
+	for part, fields := range map[string][]string{"spec": newSpecFields, "status": newStatusFields} {
+		properties := schema["properties"].(map[string]any)[part].(map[string]any)
+		for _, field := range fields {
+			if properties["properties"].(map[string]any)[field] == nil {
+				t.Fatalf("the CRD has no %s.%s", part, field)
+			}
+			delete(properties["properties"].(map[string]any), field)
+		}
+		dropRules(properties, fields)
+	}
+	dropRules(schema, append(newSpecFields, newStatusFields...))
+	if err := unstructured.SetNestedMap(version, schema, "schema", "openAPIV3Schema"); err != nil {
+		t.Fatal(err)
+	}
+	if err := unstructured.SetNestedSlice(crd.Object, versions, "spec", "versions"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Update(t.Context(), crd, metav1.UpdateOptions{FieldManager: "trainer-installer"}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// dropRules takes out the rules of a schema that speak of fields.
+func dropRules(schema map[string]any, fields []string) {
+	rules, _ := schema["x-kubernetes-validations"].([]any)
+	rules = slices.DeleteFunc(rules, func(rule any) bool {
+		return slices.ContainsFunc(fields, func(field string) bool { return strings.Contains(fmt.Sprint(rule), "."+field) })
+	})
+	if len(rules) == 0 {
+		delete(schema, "x-kubernetes-validations")
+		return
+	}
+	schema["x-kubernetes-validations"] = rules
+}
+
+// knowsState says whether TrainJobs can have a status.state at the moment.
+func knowsState(t *testing.T) bool {
+	t.Helper()
+	crd, err := env.Dynamic.Resource(crds).Get(t.Context(), "trainjobs.trainer.kubeflow.org", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Contains(fmt.Sprint(crd.Object["spec"]), "runtimeSnapshot")
+}
+
+// trainersCluster is a cluster with Trainer v2.3 in it, as an admin finds it.
+func trainersCluster(t *testing.T, a admin) found {
+	t.Helper()
+	f := found{namespace: leftBehind(t)}
+	withOlderCRD(t)
+	t.Cleanup(func() { // for the tests that follow, whatever became of this one
+		_, err := env.TryKubectl(context.Background(), "apply", "--server-side", "--force-conflicts", "-k", filepath.Join(harness.SourceDir(), "artifacts", "crds"))
+		for _, resource := range []string{"validatingwebhookconfiguration/validator", "mutatingwebhookconfiguration/defaulter"} {
+			_, failed := env.TryKubectl(context.Background(), "delete", "--ignore-not-found", resource+".trainer.kubeflow.org")
+			err = errors.Join(err, failed)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	for _, job := range []string{trainerv23.Running, trainerv23.Queued, trainerv23.Finished} {
+		leave(t, f.namespace, job, trainerv23.Options{Change: func(object *unstructured.Unstructured) {
+			if object.GetKind() == "TrainJob" && job == trainerv23.Queued {
+				_ = unstructured.SetNestedField(object.Object, int64(36000), "spec", "activeDeadlineSeconds")
+			}
+		}})
+	}
+	hold := []byte(`{"metadata":{"finalizers":["trainer.kubeflow.org/resource-in-use","example.com/other"]}}`)
+	_, err := env.Trainer.TrainerV1alpha1().TrainingRuntimes(f.namespace).Patch(t.Context(), "quick", types.MergePatchType, hold, metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.pods = map[string][]string{trainerv23.Running: uids(awaitPods(t, f.namespace, trainerv23.Running, 2))}
+	awaitHeldBack(t, f.namespace, trainerv23.Queued)
+	a.run(t, "kubectl apply -f - <<EOF\n"+closedWebhooks()+deployment("kubeflow-system", "kubeflow-trainer-controller-manager", "trainer")+"EOF\n")
+	a.run(t, "kubectl -n kubeflow-system rollout status deployment kubeflow-trainer-controller-manager --timeout=60s")
+	f.uids, f.since = f.now(t), env.AuditNow(t)
+	return f
+}
+
+// refused says whether the API server refuses to write a TrainJob at the moment.
+func (f found) refused(t *testing.T) bool {
+	t.Helper()
+	_, err := env.Trainer.TrainerV1alpha1().TrainJobs(f.namespace).Patch(t.Context(), trainerv23.Queued, types.MergePatchType,
+		[]byte(`{"metadata":{"labels":{"try":"yes"}}}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+	return err != nil
+}
+
+func TestTheMigrationGuideCanBeFollowedThereAndBack(t *testing.T) {
+	a := newAdmin(t)
+	f := trainersCluster(t, a)
+	before := env.Job(t, f.namespace, trainerv23.Finished)
+	if !f.refused(t) {
+		t.Fatal("the webhooks of this test do not fail closed")
+	}
+	after := map[string]func(output string){
+		"1. Look, and keep a copy": func(output string) {
+			wantInOutput(t, output, f.namespace+"/"+trainerv23.Queued+" created", "deadline 36000s", "resource-in-use")
+		},
+		"2. Stop Trainer's controller": func(string) {
+			if !f.refused(t) {
+				t.Error("without the controller its webhooks are not in the way: this test proves nothing about removing them")
+			}
+		},
+		"3. Remove its webhooks and finalizers": func(string) {
+			harness.Eventually(t, harness.Soon, func() string {
+				if f.refused(t) {
+					return "TrainJobs still cannot be written"
+				}
+				return ""
+			})
+			f.wantDeletable(t, "quick")
+		},
+		"4. Install this controller's CRDs": func(string) {
+			if !knowsState(t) {
+				t.Error("the CRD of TrainJobs has no status.state")
+			}
+		},
+		"5. Start it": func(string) {
+			f.wantSnapshot(t, trainerv23.Running, true)
+			f.wantSnapshot(t, trainerv23.Queued, true)
+			f.wantUntouched(t, trainerv23.Running)
+			f.wantStamped(t, trainerv23.Queued)
+		},
+		"6. Look whether all went well": func(output string) {
+			wantInOutput(t, output, "running-runtime-snapshot", "queued-runtime-snapshot", "Suspended")
+			if diff := cmp.Diff(before.Status, env.Job(t, f.namespace, trainerv23.Finished).Status); diff != "" {
+				t.Errorf("status of the finished job (-before +after):\n%s", diff)
+			}
+			f.runAndSuspend(t, "ours")
+		},
+		"The way back": func(string) {
+			f.wantBack(t)
+		},
+	}
+	for _, s := range guide(t) {
+		check, known := after[s.heading]
+		if !known {
+			t.Fatalf("the guide has a section %q with commands that this test knows nothing of", s.heading)
+		}
+		delete(after, s.heading)
+		check(a.follow(t, s))
+		if t.Failed() {
+			t.Fatalf("after section %q", s.heading)
+		}
+	}
+	for heading := range after {
+		t.Errorf("the guide has no section %q", heading)
+	}
+}
+
+func wantInOutput(t *testing.T, output string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(output, part) {
+			t.Errorf("the commands did not print %q:\n%s", part, output)
+		}
+	}
+}
+
+// wantDeletable checks that Trainer's finalizer is gone from a runtime and that of
+// somebody else is not, and that the runtime goes when that one does.
+func (f found) wantDeletable(t *testing.T, name string) {
+	t.Helper()
+	runtimes := env.Trainer.TrainerV1alpha1().TrainingRuntimes(f.namespace)
+	runtime, err := runtimes.Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"example.com/other"}, runtime.Finalizers); diff != "" {
+		t.Errorf("finalizers (-want +got):\n%s", diff)
+	}
+	if _, err := runtimes.Patch(t.Context(), name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := runtimes.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := runtimes.Get(t.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the runtime has been deleted and is still there: %v", err)
+	}
+}
+
+// runAndSuspend makes a job of this controller's that has run and is suspended.
+func (f found) runAndSuspend(t *testing.T, name string) {
+	t.Helper()
+	job := builders.TrainJob(name)
+	job.Namespace = f.namespace
+	env.Create(t, job)
+	awaitPods(t, f.namespace, name, 2)
+	env.PatchJob(t, f.namespace, name, harness.Suspend)
+	awaitPods(t, f.namespace, name, 0)
+	awaitHeldBack(t, f.namespace, name)
+}
+
+// wantBack checks what Trainer finds when it is brought back: the pods that ran, its own
+// JobSets, the snapshots, nothing of the state of this controller, and its webhooks.
+func (f found) wantBack(t *testing.T) {
+	t.Helper()
+	if diff := cmp.Diff(f.pods[trainerv23.Running], uids(pods(t, f.namespace, trainerv23.Running))); diff != "" {
+		t.Errorf("pods (-before +after):\n%s", diff)
+	}
+	now := f.now(t)
+	for object, uid := range f.uids {
+		if now[object] != uid {
+			t.Errorf("%s is another one now, or gone", object)
+		}
+	}
+	if now["ConfigMap ours-runtime-snapshot"] == "" {
+		t.Error("the snapshot of a job of ours is gone")
+	}
+	harness.Eventually(t, harness.Soon, func() string {
+		if env.JobSetOf(t, f.namespace, "ours") != nil {
+			return "the suspended JobSet that this controller has made is still there"
+		}
+		return ""
+	})
+	if knowsState(t) {
+		t.Error("the CRD is not Trainer's: it has status.runtimeSnapshot")
+	}
+	harness.Eventually(t, harness.Soon, func() string {
+		if job := env.Job(t, f.namespace, trainerv23.Running); job.Status.State != "" || job.Status.RuntimeSnapshot != nil {
+			return fmt.Sprintf("fields that Trainer does not know are still served: %s %v", job.Status.State, job.Status.RuntimeSnapshot)
+		}
+		if job := env.Job(t, f.namespace, "ours"); job.Spec.RuntimeRef.Name != "torch" {
+			return "a job of ours has no runtime"
+		}
+		if !f.refused(t) {
+			return "Trainer's webhooks are not there"
+		}
+		return ""
+	})
+	if running := conditionRunning(env.Job(t, f.namespace, trainerv23.Running)); running != "True" {
+		t.Errorf("the condition Running is %q, want it as it was", running)
+	}
+}
+
+// conditionRunning is the status of a job's condition Running.
+func conditionRunning(job *trainer.TrainJob) string {
+	for _, c := range job.Status.Conditions {
+		if c.Type == string(trainer.TrainJobRunning) {
+			return string(c.Status)
+		}
+	}
+	return ""
+}
