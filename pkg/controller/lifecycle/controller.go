@@ -166,6 +166,9 @@ func (c *Controller) observe(job *trainer.TrainJob) (trainjob.Observed, error) {
 		Message: fmt.Sprintf("the job was not finished %d seconds (activeDeadlineSeconds) after its creation at %s",
 			seconds, job.CreationTimestamp.UTC().Format(time.RFC3339)),
 	}}
+	if trainjob.External(job) {
+		return seen, nil // a JobSet of that name would be its builder's, which tells of its end itself
+	}
 	js, err := c.jobSets.JobSets(job.Namespace).Get(job.Name)
 	switch {
 	case apierrors.IsNotFound(err):
