@@ -21,6 +21,8 @@ type Options struct {
 	KubeAPIBurst int32
 	// Workers of each queue.
 	SnapshotSyncs, JobSetSyncs, LifecycleSyncs int32
+	// OpaqueRuntimeKinds are left to builders of their own; each is Kind.group.
+	OpaqueRuntimeKinds []string
 	// BindAddress of /healthz, /readyz and /metrics, host:port; "0" serves nothing.
 	BindAddress string
 
@@ -59,6 +61,7 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	fs.Int32Var(&o.SnapshotSyncs, "concurrent-snapshot-syncs", o.SnapshotSyncs, "Number of TrainJobs whose snapshot is taken at the same time.")
 	fs.Int32Var(&o.JobSetSyncs, "concurrent-jobset-syncs", o.JobSetSyncs, "Number of TrainJobs whose JobSet is built or followed at the same time.")
 	fs.Int32Var(&o.LifecycleSyncs, "concurrent-lifecycle-syncs", o.LifecycleSyncs, "Number of TrainJobs that are failed at their deadline at the same time, and likewise deleted after their TTL.")
+	o.addOpaqueFlags(fs)
 
 	fs = sections.FlagSet("serving")
 	fs.StringVar(&o.BindAddress, "bind-address", o.BindAddress, "Address, host:port, on which /healthz, /readyz and /metrics are served. 0 serves nothing.")
@@ -90,6 +93,7 @@ func (o *Options) Validate() []error {
 			wrong(syncs.flag, syncs.value, "must be at least 1")
 		}
 	}
+	errs = append(errs, o.validateOpaque()...)
 	if o.BindAddress != "0" {
 		if _, _, err := net.SplitHostPort(o.BindAddress); err != nil {
 			wrong("bind-address", o.BindAddress, "must be host:port, such as 127.0.0.1:8080 or :8080, or 0")
