@@ -118,7 +118,7 @@ func (c *Controller) gather(ctx context.Context, key cache.ObjectName, job *trai
 	case c.opaque.kinds.Has(trainjob.RuntimeKind(job)):
 		seen.opaque, err = c.opaque.read(ctx, key, job, now)
 	default:
-		seen.unsupported = true
+		seen.unsupported, err = true, nil
 	}
 	return seen, err
 }
