@@ -42,6 +42,7 @@ func run(ctx context.Context, kubeconfig string) error {
 		return err
 	}
 	config.UserAgent = "slurm-builder/test"
+	config.QPS, config.Burst = 50, 100
 	b := &builder{}
 	if b.dynamic, err = dynamic.NewForConfig(config); err != nil {
 		return err

@@ -27,7 +27,9 @@ func finished(trainJob *unstructured.Unstructured) bool {
 }
 
 func conditionsOf(trainJob *unstructured.Unstructured) []metav1.Condition {
-	var status struct{ Conditions []metav1.Condition }
+	var status struct {
+		Conditions []metav1.Condition `json:"conditions"`
+	}
 	raw, _, _ := unstructured.NestedMap(trainJob.Object, "status")
 	_ = runtime.DefaultUnstructuredConverter.FromUnstructured(raw, &status) // of an object that the API server has validated
 	return status.Conditions
