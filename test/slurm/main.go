@@ -20,7 +20,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-var trainJobs = schema.GroupVersionResource{Group: "trainer.kubeflow.org", Version: "v1alpha1", Resource: "trainjobs"}
+var trainJobsResource = schema.GroupVersionResource{Group: "trainer.kubeflow.org", Version: "v1alpha1", Resource: "trainjobs"}
 
 // labelTrainJob is on every Job that this builder makes.
 const labelTrainJob = "slurm.example.com/trainjob"
@@ -52,7 +52,7 @@ func run(ctx context.Context, kubeconfig string) error {
 	}
 	jobs := dynamicinformer.NewDynamicSharedInformerFactory(b.dynamic, 0)
 	made := informers.NewSharedInformerFactoryWithOptions(b.core, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = labelTrainJob }))
-	b.trainJobs, b.jobs = jobs.ForResource(trainJobs).Lister(), made.Batch().V1().Jobs().Lister()
+	b.trainJobs, b.jobs = jobs.ForResource(trainJobsResource).Lister(), made.Batch().V1().Jobs().Lister()
 
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](50*time.Millisecond, 10*time.Second))
 	// A Job has the name of its TrainJob: one key serves both.
@@ -62,7 +62,7 @@ func run(ctx context.Context, kubeconfig string) error {
 		}
 	}
 	handler := cache.ResourceEventHandlerFuncs{AddFunc: add, UpdateFunc: func(_, object any) { add(object) }, DeleteFunc: add}
-	for _, informer := range []cache.SharedIndexInformer{jobs.ForResource(trainJobs).Informer(), made.Batch().V1().Jobs().Informer()} {
+	for _, informer := range []cache.SharedIndexInformer{jobs.ForResource(trainJobsResource).Informer(), made.Batch().V1().Jobs().Informer()} {
 		if _, err := informer.AddEventHandler(handler); err != nil {
 			return err
 		}

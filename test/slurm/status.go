@@ -81,7 +81,7 @@ func (b *builder) report(ctx context.Context, trainJob *unstructured.Unstructure
 	if err != nil {
 		return err
 	}
-	_, err = b.dynamic.Resource(trainJobs).Namespace(trainJob.GetNamespace()).Patch(ctx, trainJob.GetName(), types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	_, err = b.dynamic.Resource(trainJobsResource).Namespace(trainJob.GetNamespace()).Patch(ctx, trainJob.GetName(), types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 	return err
 }
 
