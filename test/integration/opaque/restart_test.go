@@ -127,7 +127,7 @@ func TestAKindThatIsNotListedFailsTheJobAndNoOther(t *testing.T) {
 		}
 	}
 	env.AwaitState(t, namespace, "a", trainer.TrainJobPending, "BatchQueued", harness.Soon)
-	if reads := env.Audit(t, before, cluster.AuditFilter{UserAgentPrefix: harness.ControllerAgent, Verbs: []string{"get"}, Group: group, Name: "big"}); len(reads) != 1 {
+	if reads := env.Audit(t, before, cluster.AuditFilter{UserAgentPrefix: harness.ControllerAgent, Verbs: []string{"get"}, Group: group, Namespace: namespace}); len(reads) != 1 {
 		t.Errorf("runtimes were read %d times for one job whose kind is listed", len(reads))
 	}
 }
