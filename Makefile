@@ -38,7 +38,7 @@ race-notice:
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need no control plane.
-	go test $(RACE) $$(go list ./apis/... ./cmd/... ./pkg/... ./test/builders/... ./test/harness/... ./test/trainerv23/...)
+	go test $(RACE) $$(go list ./apis/... ./cmd/... ./pkg/... ./test/builders/... ./test/harness/... ./test/slurm/... ./test/trainerv23/...)
 	cd hack/tools && CGO_ENABLED=0 go test ./...
 
 .PHONY: test-integration

@@ -1,11 +1,14 @@
 package runtimesnapshot
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -101,20 +104,62 @@ type TooLargeError struct {
 }
 
 func (e *TooLargeError) Error() string {
-	return fmt.Sprintf("%s %q takes %d bytes, a snapshot holds at most %d: make its template or its annotations smaller",
+	return fmt.Sprintf("%s %q takes %d bytes without its annotations, a snapshot holds at most %d: make it smaller",
 		e.Kind, e.Name, e.Bytes, MaxBytes)
 }
 
-// Encode makes the snapshot of a runtime for a TrainJob. The error is a
-// *TooLargeError when it does not fit.
+// Encode makes the snapshot of a runtime for a TrainJob. Annotations of the runtime that
+// would make it too large are left out, the largest first. The error is a *TooLargeError
+// when it does not fit without any.
 func Encode(job *trainer.TrainJob, runtime *Runtime) (*corev1.ConfigMap, error) {
-	data, err := yaml.Marshal(runtime)
+	data, err := fit(runtime.Kind, runtime.Metadata, func(metadata Metadata) ([]byte, error) {
+		document := *runtime
+		document.Metadata = metadata
+		return yaml.Marshal(&document)
+	})
 	if err != nil {
-		return nil, fmt.Errorf("encode %s %q: %w", runtime.Kind, runtime.Metadata.Name, err)
+		return nil, err
 	}
-	if len(data) > MaxBytes {
-		return nil, &TooLargeError{Kind: runtime.Kind, Name: runtime.Metadata.Name, Bytes: len(data)}
+	return configMap(job, data), nil
+}
+
+// fit encodes a runtime so that it fits into a ConfigMap.
+func fit(kind string, metadata Metadata, encode func(Metadata) ([]byte, error)) ([]byte, error) {
+	data, err := encode(metadata)
+	if excess := len(data) - MaxBytes; err == nil && excess > 0 && len(metadata.Annotations) > 0 {
+		metadata.Annotations = withoutLargest(metadata.Annotations, excess)
+		data, err = encode(metadata)
 	}
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("encode %s %q: %w", kind, metadata.Name, err)
+	case len(data) > MaxBytes:
+		return nil, &TooLargeError{Kind: kind, Name: metadata.Name, Bytes: len(data)}
+	}
+	return data, nil
+}
+
+// withoutLargest leaves out the largest annotations until they and their keys are as
+// many bytes as given, or none is left. What people and controllers steer by is short;
+// what fills a runtime is some tool's copy of things.
+func withoutLargest(annotations map[string]string, bytes int) map[string]string {
+	kept := maps.Clone(annotations)
+	size := func(key string) int { return len(key) + len(annotations[key]) }
+	bySize := slices.SortedFunc(maps.Keys(annotations), func(a, b string) int {
+		return cmp.Or(size(b)-size(a), strings.Compare(a, b))
+	})
+	for _, key := range bySize {
+		if bytes <= 0 {
+			break
+		}
+		delete(kept, key)
+		bytes -= size(key)
+	}
+	return kept
+}
+
+// configMap is the ConfigMap of a job that holds these bytes.
+func configMap(job *trainer.TrainJob, data []byte) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: Name(job.Name), Namespace: job.Namespace,
@@ -123,7 +168,7 @@ func Encode(job *trainer.TrainJob, runtime *Runtime) (*corev1.ConfigMap, error) 
 		},
 		Immutable: ptr.To(true),
 		Data:      map[string]string{DataKey: string(data)},
-	}, nil
+	}
 }
 
 // Reference is how a TrainJob's status names a snapshot.

@@ -2,6 +2,8 @@ package runtimesnapshot
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -148,25 +150,65 @@ func TestAnnotations(t *testing.T) {
 	}
 }
 
+// sized is a runtime whose spec takes about as many bytes as given.
+func sized(bytes int, annotations map[string]string) *Runtime {
+	spec := builders.PlainSpec()
+	spec.Template.Spec.ReplicatedJobs[0].Template.Annotations = map[string]string{"fill": strings.Repeat("x", bytes)}
+	return FromTrainingRuntime(builders.TrainingRuntime("big", spec, func(r *trainer.TrainingRuntime) {
+		r.Labels, r.Annotations = map[string]string{"team": "vision"}, annotations
+	}))
+}
+
 func TestSnapshotThatIsTooLarge(t *testing.T) {
-	of := func(note int) *Runtime {
-		return FromTrainingRuntime(builders.TrainingRuntime("big", builders.PlainSpec(), func(r *trainer.TrainingRuntime) {
-			r.Annotations = map[string]string{"note": strings.Repeat("x", note)}
-		}))
-	}
 	job := builders.TrainJob("a")
-	overhead := len(mustEncode(t, job, of(1)).Data[DataKey]) - 1
-	fits := mustEncode(t, job, of(MaxBytes-overhead))
+	overhead := len(mustEncode(t, job, sized(1, nil)).Data[DataKey]) - 1
+	fits := mustEncode(t, job, sized(MaxBytes-overhead, nil))
 	expect(t, "bytes of the largest snapshot", MaxBytes, len(fits.Data[DataKey]))
 
-	_, err := Encode(job, of(MaxBytes-overhead+1))
-	var tooLarge *TooLargeError
-	if !errors.As(err, &tooLarge) {
-		t.Fatalf("error is %v, want a TooLargeError", err)
+	for name, annotations := range map[string]map[string]string{"bare": nil, "with annotations": {"a": "b", "c": strings.Repeat("d", 5000)}} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Encode(job, sized(MaxBytes-overhead+1, annotations))
+			var tooLarge *TooLargeError
+			if !errors.As(err, &tooLarge) {
+				t.Fatalf("error is %v, want a TooLargeError", err)
+			}
+			expect(t, "error", &TooLargeError{Kind: "TrainingRuntime", Name: "big", Bytes: MaxBytes + 1}, tooLarge)
+			expect(t, "message", `TrainingRuntime "big" takes 1048577 bytes without its annotations, a snapshot holds at most 1048576: `+
+				`make it smaller`, err.Error())
+		})
 	}
-	expect(t, "error", &TooLargeError{Kind: "TrainingRuntime", Name: "big", Bytes: MaxBytes + 1}, tooLarge)
-	expect(t, "message", `TrainingRuntime "big" takes 1048577 bytes, a snapshot holds at most 1048576: `+
-		`make its template or its annotations smaller`, err.Error())
+}
+
+func TestAnnotationsMakeNoRuntimeTooLarge(t *testing.T) {
+	job := builders.TrainJob("a")
+	overhead := len(mustEncode(t, job, sized(1, nil)).Data[DataKey]) - 1
+	long := func(n int) string { return strings.Repeat("y", n) }
+	cases := map[string]struct {
+		room        int // what the spec leaves for annotations
+		annotations map[string]string
+		kept        []string
+	}{
+		"they stay when there is room":         {4000, map[string]string{"a": long(1000), "b": long(1000)}, []string{"a", "b"}},
+		"the largest goes first":               {2000, map[string]string{"queue": "gpu", "copy": long(3000), "note": "x"}, []string{"note", "queue"}},
+		"and then the next":                    {500, map[string]string{"a": long(1000), "b": long(3000), "c": "x"}, []string{"c"}},
+		"of equals that with the first name":   {2000, map[string]string{"b": long(1500), "a": long(1500), "c": long(10)}, []string{"b", "c"}},
+		"all of them if there is no other way": {0, map[string]string{"a": "1", "b": "2"}, nil},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			before := maps.Clone(tc.annotations)
+			runtime := sized(MaxBytes-overhead-tc.room, tc.annotations)
+			cm := mustEncode(t, job, runtime)
+			expect(t, "a second encoding is the same", cm, mustEncode(t, job, runtime))
+			got := mustDecode(t, cm)
+			expect(t, "annotations that were kept", tc.kept, slices.Sorted(maps.Keys(got.Metadata.Annotations)))
+			for key, value := range got.Metadata.Annotations {
+				expect(t, "annotation "+key, before[key], value)
+			}
+			expect(t, "labels", map[string]string{"team": "vision"}, got.Metadata.Labels)
+			expect(t, "annotations of the runtime itself", before, tc.annotations)
+		})
+	}
 }
 
 func TestEncodeTellsWhichRuntimeCannotBeEncoded(t *testing.T) {

@@ -6,6 +6,9 @@
 // status.state names it, a terminal state is never left, and what others wrote
 // (their conditions, trainerStatus) is carried over untouched.
 //
+// The state of a job whose runtime has a builder of its own is that builder's once the
+// job is handed over; Next then adds nothing but a failure (external.go).
+//
 // It knows the meaning of a TrainJob's fields. It does not know clients, caches,
 // clocks, or how a JobSet is built; it reads nothing but its arguments and writes to
 // none of them.

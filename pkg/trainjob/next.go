@@ -49,7 +49,11 @@ func Next(job *trainer.TrainJob, seen Observed, now time.Time) *trainer.TrainJob
 	if Inherited(job) && Finished(job) {
 		return next
 	}
-	next.JobsStatus = mirror(job.Status.JobsStatus, seen.JobSet)
+	if External(job) {
+		seen.JobSet = nil // whatever it is, it is its builder's, and so are the counters
+	} else {
+		next.JobsStatus = mirror(job.Status.JobsStatus, seen.JobSet)
+	}
 	if terminal := terminalCondition(job); terminal != nil {
 		// Only repairs a state column that another writer has changed or dropped.
 		next.State = trainer.TrainJobState(terminal.Type)
@@ -67,8 +71,11 @@ func Next(job *trainer.TrainJob, seen Observed, now time.Time) *trainer.TrainJob
 	if seen.Nodes != nil {
 		next.Nodes = seen.Nodes
 	}
-	if next.StartTime == nil && seen.JobSet != nil && !JobSetSuspended(seen.JobSet) {
+	if next.StartTime == nil && starts(job, seen) {
 		next.StartTime = &stamp
+	}
+	if HandedOver(job) && seen.Failure == nil {
+		return next // its builder says what state it is in
 	}
 
 	state, cause := judge(job, seen, next.JobsStatus)
@@ -81,6 +88,15 @@ func Next(job *trainer.TrainJob, seen Observed, now time.Time) *trainer.TrainJob
 		next.CompletionTime = &stamp
 	}
 	return next
+}
+
+// starts says whether a job runs for the first time: its JobSet is not held back, or
+// nothing is left in the way of its builder.
+func starts(job *trainer.TrainJob, seen Observed) bool {
+	if External(job) {
+		return HandedOver(job) || (seen.Failure == nil && seen.Blocked == nil && !Suspended(job))
+	}
+	return seen.JobSet != nil && !JobSetSuspended(seen.JobSet)
 }
 
 // judge picks the one state of a job that has not finished. The first rule that
@@ -105,6 +121,10 @@ func judge(job *trainer.TrainJob, seen Observed, jobs []trainer.JobStatus) (trai
 	}
 	if seen.Blocked != nil {
 		return trainer.TrainJobPending, *seen.Blocked
+	}
+	if External(job) {
+		kind := RuntimeKind(job)
+		return trainer.TrainJobPending, Cause{trainer.ReasonExternalRuntime, fmt.Sprintf("the job is left to the builder of %s, which has not said anything yet", kind)}
 	}
 	return trainer.TrainJobPending, Cause{trainer.ReasonWaitingForPods, waitingMessage(seen.JobSet, jobs)}
 }

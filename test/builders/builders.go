@@ -43,6 +43,13 @@ func Runtime(kind, name string) JobOption {
 	return func(job *trainer.TrainJob) { job.Spec.RuntimeRef = runtimeRef(kind, name) }
 }
 
+// OpaqueRuntime names a runtime of a kind that has a builder of its own.
+func OpaqueRuntime(group, kind, name string) JobOption {
+	return func(job *trainer.TrainJob) {
+		job.Spec.RuntimeRef = trainer.RuntimeRef{APIGroup: &group, Kind: &kind, Name: name}
+	}
+}
+
 // UID tells a job from others of the same name.
 func UID(uid types.UID) JobOption {
 	return func(job *trainer.TrainJob) { job.UID = uid }

@@ -254,7 +254,8 @@ type TrainJobStatus struct {
 	// +optional
 	TrainerStatus *TrainerStatus `json:"trainerStatus,omitempty"`
 
-	// startTime is when the JobSet was first found unsuspended.
+	// startTime is when the JobSet was first found unsuspended; of a job whose runtime
+	// has a builder of its own, when the job was first left to that builder.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
@@ -103,6 +104,7 @@ func newControllers(c *clients, w *watches, recorder record.EventRecorder, m *me
 	snapshots, err := snapshot.New(snapshot.Config{
 		TrainJobs: c.trainer.TrainerV1alpha1(), ConfigMaps: c.core.CoreV1(),
 		Informers: api, Snapshots: w.configs, JobSets: jobSets.Lister(),
+		OpaqueKinds: o.opaqueKinds(), Discovery: discovery.ToDiscoveryInterfaceWithContext(c.core.Discovery()), OpaqueRuntimes: c.dynamic,
 		Recorder: recorder, Clock: now, Metrics: m, DeadlineFrom: from,
 	})
 	if err != nil {

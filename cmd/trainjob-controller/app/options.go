@@ -27,6 +27,8 @@ type Options struct {
 	SnapshotSyncs, JobSetSyncs, LifecycleSyncs int32
 	// ActiveDeadlineFrom is what activeDeadlineSeconds counts from.
 	ActiveDeadlineFrom string
+	// OpaqueRuntimeKinds are left to builders of their own; each is Kind.group.
+	OpaqueRuntimeKinds []string
 	// BindAddress of /healthz, /readyz and /metrics, host:port; "0" serves nothing.
 	BindAddress string
 
@@ -66,6 +68,7 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	fs.Int32Var(&o.SnapshotSyncs, "concurrent-snapshot-syncs", o.SnapshotSyncs, "Number of TrainJobs whose snapshot is taken at the same time.")
 	fs.Int32Var(&o.JobSetSyncs, "concurrent-jobset-syncs", o.JobSetSyncs, "Number of TrainJobs whose JobSet is built or followed at the same time.")
 	fs.Int32Var(&o.LifecycleSyncs, "concurrent-lifecycle-syncs", o.LifecycleSyncs, "Number of TrainJobs that are failed at their deadline at the same time, and likewise deleted after their TTL.")
+	o.addOpaqueFlags(fs)
 
 	fs.StringVar(&o.ActiveDeadlineFrom, "active-deadline-from", o.ActiveDeadlineFrom, "What activeDeadlineSeconds of a TrainJob counts from: creation, time in suspension included; or resume, the last resume (or creation if there was none), with no deadline while the job is suspended. All replicas must be given the same.")
 
@@ -102,6 +105,7 @@ func (o *Options) Validate() []error {
 	if !slices.Contains(trainjob.DeadlinesFrom(), trainjob.DeadlineFrom(o.ActiveDeadlineFrom)) {
 		wrong("active-deadline-from", strconv.Quote(o.ActiveDeadlineFrom), "must be creation or resume")
 	}
+	errs = append(errs, o.validateOpaque()...)
 	if o.BindAddress != "0" {
 		if _, _, err := net.SplitHostPort(o.BindAddress); err != nil {
 			wrong("bind-address", o.BindAddress, "must be host:port, such as 127.0.0.1:8080 or :8080, or 0")

@@ -140,7 +140,7 @@ func TestRenderSaysWhatIsWrongAndWhere(t *testing.T) {
 			[]string{"a: TrainJob research/bert: spec.runtimeRef: ClusterTrainingRuntime jax of example.com is in none of the files (they have: ClusterTrainingRuntime jax): add its file with -f"}},
 		"a job that cannot be built": {map[string]string{"a": jobYAML, "b": invalid}, []string{"a", "b"},
 			[]string{`a: TrainJob research/bert: cannot be built from ClusterTrainingRuntime jax: spec.template.spec.replicatedJobs[0].template.spec.template.spec.containers: Not found: "node": replicatedJob node is labelled trainer and must have a container of this name (it has: main) (runtime in b)`}},
-		"a runtime that fits into no snapshot": {map[string]string{"a": jobYAML, "b": strings.ReplaceAll(runtimeYAML, "{name: jax}", "{name: jax, annotations: {a: "+strings.Repeat("x", 2<<20)+"}}")}, []string{"a", "b"},
+		"a runtime that fits into no snapshot": {map[string]string{"a": jobYAML, "b": strings.ReplaceAll(runtimeYAML, "{name: jax}", "{name: jax, labels: {a: "+strings.Repeat("x", 2<<20)+"}}")}, []string{"a", "b"},
 			[]string{`a: TrainJob research/bert: ClusterTrainingRuntime "jax" takes `}},
 	}
 	for name, tc := range cases {

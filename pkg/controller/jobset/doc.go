@@ -7,6 +7,8 @@
 //
 // It knows the snapshot and the JobSet, never the runtime. How a JobSet is built is
 // decided in pkg/render, what the status says in pkg/trainjob, when a job is overdue
-// in pkg/lifetime. A JobSet that exists and is not suspended is never changed, but
-// for spec.suspend; a JobSet of somebody else is never touched.
+// in pkg/lifetime. Jobs whose runtime has a builder of its own are none of its business,
+// whether or not there is a JobSet of their name. A JobSet that exists and is not
+// suspended is never changed, but for spec.suspend; a JobSet of somebody else is never
+// touched.
 package jobset

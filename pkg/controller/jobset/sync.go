@@ -29,8 +29,8 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (queue.Resu
 		c.helpers.released.forget(key)
 		return queue.Result{}, nil
 	}
-	if err != nil || !trainjob.ManagedByUs(job) {
-		return queue.Result{}, err
+	if err != nil || !trainjob.ManagedByUs(job) || trainjob.External(job) {
+		return queue.Result{}, err // whatever exists of an external job is its builder's
 	}
 	now := c.clock.Now()
 	seen, err := c.gather(key, job)

@@ -150,6 +150,11 @@ func TestSyncLeavesAloneWhatIsNotItsBusiness(t *testing.T) {
 		"a job whose deadline has passed":   {builders.Deadline(5)},
 		"a finished job without a JobSet":   {builders.Condition("Complete", "Done", builders.At(1))},
 		"a job without snapshot and JobSet": nil,
+		"a job with a builder of its own":   {builders.OpaqueRuntime("slurm.example.com", "SlurmRuntime", "big")},
+		"an overdue one that has ended": {
+			builders.OpaqueRuntime("slurm.example.com", "SlurmRuntime", "big"),
+			builders.Condition("Failed", trainer.ReasonDeadlineExceeded, builders.At(1)),
+		},
 	}
 	for name, opts := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -157,6 +162,9 @@ func TestSyncLeavesAloneWhatIsNotItsBusiness(t *testing.T) {
 			f := newFixture(t, job)
 			if name != "a job without snapshot and JobSet" {
 				f.cached("configmaps", snapshotOf(t, job))
+			}
+			if trainjob.External(job) { // a JobSet that its builder has made
+				f.cached("jobsets", builders.JobSetOf(job, builders.ToldToHoldBack()))
 			}
 			if result, err := f.sync(); err != nil || result.After != 0 {
 				t.Errorf("got %v, %v, want nothing", result, err)

@@ -212,6 +212,9 @@ func (c *Controller) observe(job *trainer.TrainJob, now time.Time) (trainjob.Obs
 		Message: fmt.Sprintf("the job was not finished %d seconds (activeDeadlineSeconds) after %s at %s",
 			*trainjob.Limits(job).ActiveDeadlineSeconds, began, start.UTC().Format(time.RFC3339)),
 	}}
+	if trainjob.External(job) {
+		return seen, nil // a JobSet of that name would be its builder's, which tells of its end itself
+	}
 	js, err := c.jobSets.JobSets(job.Namespace).Get(job.Name)
 	switch {
 	case apierrors.IsNotFound(err):

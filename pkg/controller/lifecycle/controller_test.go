@@ -145,6 +145,10 @@ func recorded(ttl *int32, deadline *int64) builders.JobOption {
 	}
 }
 
+func slurm(job *trainer.TrainJob) {
+	builders.OpaqueRuntime("slurm.example.com", "SlurmRuntime", "big")(job)
+}
+
 func complete(at int) builders.JobOption {
 	return builders.Condition(string(trainer.TrainJobComplete), "AllJobsCompleted", builders.At(at))
 }
@@ -243,6 +247,12 @@ func TestDeadlineEndsTheJob(t *testing.T) {
 		"while it is being deleted":      {builders.TrainJob("a", builders.Deadline(1), beingDeleted), nil, trainer.TrainJobFailed, trainer.ReasonDeadlineExceeded},
 		"by the limit of the first sync": {builders.TrainJob("a", recorded(nil, new(int64(60)))), nil, trainer.TrainJobFailed, trainer.ReasonDeadlineExceeded},
 		"by the completion, if there is": {job, builders.JobSetOf(job, ended), trainer.TrainJobComplete, "AllJobsCompleted"},
+		"not by the JobSet of a job whose runtime has a builder of its own": {
+			builders.TrainJob("a", builders.Deadline(60), slurm), builders.JobSetOf(job, ended), trainer.TrainJobFailed, trainer.ReasonDeadlineExceeded,
+		},
+		"over what that builder has said": {
+			builders.TrainJob("a", builders.Deadline(60), slurm, builders.Condition("Running", "Started", builders.At(5))), nil, trainer.TrainJobFailed, trainer.ReasonDeadlineExceeded,
+		},
 		"not by another job's completion": {
 			job, builders.JobSetOf(builders.TrainJob("a", builders.UID("older")), ended), trainer.TrainJobFailed, trainer.ReasonDeadlineExceeded,
 		},

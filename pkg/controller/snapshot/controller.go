@@ -5,6 +5,10 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
@@ -33,9 +37,14 @@ type Config struct {
 	Informers trainerinformers.Interface
 	Snapshots cache.SharedIndexInformer
 	JobSets   jobsetlisters.JobSetLister
-	Recorder  record.EventRecorder
-	Clock     clock.WithTicker
-	Metrics   *metrics.Metrics
+	// OpaqueKinds are the kinds of runtimes that are left to builders of their own; how
+	// they are served, and where they are read. With no kinds, nothing is.
+	OpaqueKinds    sets.Set[schema.GroupKind]
+	Discovery      discovery.DiscoveryInterfaceWithContext
+	OpaqueRuntimes dynamic.Interface
+	Recorder       record.EventRecorder
+	Clock          clock.WithTicker
+	Metrics        *metrics.Metrics
 	// DeadlineFrom is what deadlines count from, the same for all controllers.
 	DeadlineFrom trainjob.DeadlineFrom
 }
@@ -47,6 +56,7 @@ type Controller struct {
 	jobs       trainerlisters.TrainJobLister
 	jobIndex   cache.Indexer
 	runtimes   runtimeReader
+	opaque     *opaqueReader
 	snapshots  corelisters.ConfigMapLister
 	jobSets    jobsetlisters.JobSetLister
 	status     *operations.StatusWriter
@@ -73,6 +83,9 @@ func New(cfg Config) (*Controller, error) {
 		runtimes: runtimeReader{
 			cluster:    cfg.Informers.ClusterTrainingRuntimes().Lister(),
 			namespaced: cfg.Informers.TrainingRuntimes().Lister(),
+		},
+		opaque: &opaqueReader{
+			kinds: cfg.OpaqueKinds, finder: newKindFinder(cfg.Discovery, cfg.OpaqueKinds), client: cfg.OpaqueRuntimes,
 		},
 		snapshots: corelisters.NewConfigMapLister(cfg.Snapshots.GetIndexer()),
 		jobSets:   cfg.JobSets,

@@ -20,6 +20,8 @@ type observation struct {
 	noted bool
 	// runtime the job refers to, nil if it does not exist.
 	runtime *runtimesnapshot.Runtime
+	// opaque is what came of looking for a runtime that a builder of its own understands.
+	opaque sought
 	// unsupported: the job's runtime is of a kind that is not understood.
 	unsupported bool
 }
@@ -40,11 +42,10 @@ func decide(job *trainer.TrainJob, seen observation) plan {
 		return plan{}
 	}
 	if seen.unsupported {
-		return plan{failure: &trainjob.Cause{
-			Reason: trainer.ReasonTrainingRuntimeNotSupported,
-			Message: fmt.Sprintf("spec.runtimeRef names %s: this controller understands the kinds %s and %s of %s; create the job again with one of them",
-				describe(job), trainer.ClusterTrainingRuntimeKind, trainer.TrainingRuntimeKind, trainer.GroupName),
-		}}
+		return decideUnsupported(job)
+	}
+	if trainjob.External(job) {
+		return decideOpaque(job, seen.opaque)
 	}
 	if seen.runtime == nil {
 		return plan{blocked: &trainjob.Cause{
@@ -58,7 +59,36 @@ func decide(job *trainer.TrainJob, seen observation) plan {
 			Message: err.Error(),
 		}}
 	}
-	cm, err := runtimesnapshot.Encode(job, seen.runtime)
+	return frozen(runtimesnapshot.Encode(job, seen.runtime))
+}
+
+// decideUnsupported ends a job whose runtime nobody understands. One that has had its
+// snapshot was understood before: its builder may be at work.
+func decideUnsupported(job *trainer.TrainJob) plan {
+	if job.Status.RuntimeSnapshot != nil || trainjob.HandedOver(job) {
+		return plan{blocked: &trainjob.Cause{
+			Reason: trainer.ReasonWaitingForRuntime,
+			Message: fmt.Sprintf("the snapshot of %s is gone, and cannot be taken again because its kind is not listed in --opaque-runtime-kinds any more",
+				describe(job)),
+		}}
+	}
+	return plan{failure: &trainjob.Cause{
+		Reason: trainer.ReasonTrainingRuntimeNotSupported,
+		Message: fmt.Sprintf("spec.runtimeRef names %s: this controller understands the kinds %s and %s of %s, and those listed in its flag --opaque-runtime-kinds; create the job again with one of them",
+			describe(job), trainer.ClusterTrainingRuntimeKind, trainer.TrainingRuntimeKind, trainer.GroupName),
+	}}
+}
+
+// decideOpaque freezes a runtime as it is: only its builder can tell whether it is of use.
+func decideOpaque(job *trainer.TrainJob, found sought) plan {
+	if found.runtime == nil {
+		return plan{blocked: found.missing}
+	}
+	return frozen(runtimesnapshot.EncodeOpaque(job, found.runtime))
+}
+
+// frozen is the plan after a runtime has been encoded, or could not be.
+func frozen(cm *corev1.ConfigMap, err error) plan {
 	if err != nil {
 		reason := trainer.ReasonRuntimeInvalid
 		if tooLarge := (*runtimesnapshot.TooLargeError)(nil); errors.As(err, &tooLarge) {

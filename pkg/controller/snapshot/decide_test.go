@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	gocmp "cmp"
 	"strings"
 	"testing"
 
@@ -45,7 +46,9 @@ func TestDecide(t *testing.T) {
 	job := builders.TrainJob("a")
 	older := builders.TrainJob("a", builders.UID("older"))
 	strangers := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a-runtime-snapshot"}}
+	slurm := builders.OpaqueRuntime("slurm.example.com", "SlurmRuntime", "big")
 	cases := map[string]struct {
+		job     *trainer.TrainJob // the job above if nil
 		seen    observation
 		creates bool
 		blocked string
@@ -67,6 +70,25 @@ func TestDecide(t *testing.T) {
 			seen:    observation{unsupported: true},
 			failure: trainer.ReasonTrainingRuntimeNotSupported, message: `ClusterTrainingRuntime "torch"`,
 		},
+		"an unknown kind does not fail a job that has had its snapshot": {
+			job: builders.TrainJob("a", slurm, hadSnapshot), seen: observation{unsupported: true},
+			blocked: trainer.ReasonWaitingForRuntime, message: "is not listed in --opaque-runtime-kinds any more",
+		},
+		"nor one whose builder is at work": {
+			job: builders.TrainJob("a", slurm, builders.Condition("Running", "Started", builders.At(1))), seen: observation{unsupported: true},
+			blocked: trainer.ReasonWaitingForRuntime, message: "is not listed in --opaque-runtime-kinds any more",
+		},
+		"an opaque runtime is frozen as it is": {
+			job: builders.TrainJob("a", slurm), seen: observation{opaque: sought{runtime: slurmRuntime("gpu")}}, creates: true,
+		},
+		"a missing one is waited for": {
+			job: builders.TrainJob("a", slurm), seen: observation{opaque: sought{missing: waiting("not there")}},
+			blocked: trainer.ReasonWaitingForRuntime, message: "not there",
+		},
+		"one that is too large is not frozen": {
+			job: builders.TrainJob("a", slurm), seen: observation{opaque: sought{runtime: slurmRuntime(strings.Repeat("x", runtimesnapshot.MaxBytes))}},
+			blocked: trainer.ReasonSnapshotTooLarge, message: `SlurmRuntime "big" takes`,
+		},
 		"a missing runtime is waited for": {
 			blocked: trainer.ReasonWaitingForRuntime, message: `ClusterTrainingRuntime "torch", which does not exist`,
 		},
@@ -81,6 +103,7 @@ func TestDecide(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
+			job := gocmp.Or(tc.job, job)
 			before := job.DeepCopy()
 			got := decide(job, tc.seen)
 			if (got.create != nil) != tc.creates {

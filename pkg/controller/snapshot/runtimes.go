@@ -1,11 +1,9 @@
 package snapshot
 
 import (
-	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/utils/ptr"
 
 	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
 	trainerlisters "github.com/trainjob/controller/generated/listers/trainer/v1alpha1"
@@ -22,7 +20,10 @@ func indexByRuntime(object any) ([]string, error) {
 	if !ok || trainjob.Finished(job) || !trainjob.ManagedByUs(job) {
 		return nil, nil
 	}
-	switch kind := kindOf(job); kind {
+	if trainjob.External(job) {
+		return nil, nil
+	}
+	switch kind := trainjob.RuntimeKind(job).Kind; kind {
 	case trainer.ClusterTrainingRuntimeKind:
 		return []string{runtimeIndexKey(kind, "", job.Spec.RuntimeRef.Name)}, nil
 	case trainer.TrainingRuntimeKind:
@@ -35,43 +36,28 @@ func runtimeIndexKey(kind, namespace, name string) string {
 	return kind + "/" + namespace + "/" + name
 }
 
-// kindOf is the kind of the job's runtime, "" for one of another API group. The CRD
-// fills in both fields; objects from before that, or written past it, may lack them.
-func kindOf(job *trainer.TrainJob) string {
-	if ptr.Deref(job.Spec.RuntimeRef.APIGroup, trainer.GroupName) != trainer.GroupName {
-		return ""
-	}
-	return ptr.Deref(job.Spec.RuntimeRef.Kind, trainer.ClusterTrainingRuntimeKind)
-}
-
 // runtimeReader finds runtimes of the two kinds this controller understands.
 type runtimeReader struct {
 	cluster    trainerlisters.ClusterTrainingRuntimeLister
 	namespaced trainerlisters.TrainingRuntimeLister
 }
 
-// errNotSupported says that a job's runtime is of a kind nobody here understands.
-var errNotSupported = errors.New("runtime kind not supported")
-
-// read returns the runtime of a job, nil if it does not exist. The error is
-// errNotSupported for a kind it does not know. The result is shared with the cache.
+// read returns the runtime of a job of either kind, nil if it does not exist. The result
+// is shared with the cache.
 func (r runtimeReader) read(job *trainer.TrainJob) (*runtimesnapshot.Runtime, error) {
 	name := job.Spec.RuntimeRef.Name
-	switch kindOf(job) {
-	case trainer.ClusterTrainingRuntimeKind:
-		runtime, err := r.cluster.Get(name)
-		if err != nil {
-			return nil, ignoreNotFound(err)
-		}
-		return runtimesnapshot.FromClusterTrainingRuntime(runtime), nil
-	case trainer.TrainingRuntimeKind:
+	if trainjob.RuntimeKind(job).Kind == trainer.TrainingRuntimeKind {
 		runtime, err := r.namespaced.TrainingRuntimes(job.Namespace).Get(name)
 		if err != nil {
 			return nil, ignoreNotFound(err)
 		}
 		return runtimesnapshot.FromTrainingRuntime(runtime), nil
 	}
-	return nil, errNotSupported
+	runtime, err := r.cluster.Get(name)
+	if err != nil {
+		return nil, ignoreNotFound(err)
+	}
+	return runtimesnapshot.FromClusterTrainingRuntime(runtime), nil
 }
 
 func ignoreNotFound(err error) error {
@@ -83,14 +69,12 @@ func ignoreNotFound(err error) error {
 
 // describe names a job's runtime for a message.
 func describe(job *trainer.TrainJob) string {
-	ref := job.Spec.RuntimeRef
-	group := ptr.Deref(ref.APIGroup, trainer.GroupName)
-	kind := ptr.Deref(ref.Kind, trainer.ClusterTrainingRuntimeKind)
-	if kind == trainer.TrainingRuntimeKind && group == trainer.GroupName {
-		return fmt.Sprintf("%s %q in namespace %q", kind, ref.Name, job.Namespace)
+	kind, name := trainjob.RuntimeKind(job), job.Spec.RuntimeRef.Name
+	switch {
+	case kind.Group != trainer.GroupName:
+		return fmt.Sprintf("%s %q", kind, name)
+	case kind.Kind == trainer.TrainingRuntimeKind:
+		return fmt.Sprintf("%s %q in namespace %q", kind.Kind, name, job.Namespace)
 	}
-	if group != trainer.GroupName {
-		return fmt.Sprintf("%s.%s %q", kind, group, ref.Name)
-	}
-	return fmt.Sprintf("%s %q", kind, ref.Name)
+	return fmt.Sprintf("%s %q", kind.Kind, name)
 }

@@ -28,6 +28,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (queue.Resu
 	job, err := c.jobs.TrainJobs(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
 		c.status.Forget(key)
+		c.opaque.forget(key)
 		return queue.Result{}, nil
 	}
 	if err != nil {
@@ -35,9 +36,10 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (queue.Resu
 	}
 	now := c.clock.Now()
 	if !c.wanted(job, now) {
+		c.opaque.forget(key)
 		return queue.Result{}, nil
 	}
-	seen, err := c.gather(key, job)
+	seen, err := c.gather(ctx, key, job, now)
 	if err != nil {
 		return queue.Result{}, err
 	}
@@ -51,17 +53,29 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (queue.Resu
 	if plan.create != nil {
 		plan.blocked, failed = c.create(ctx, key, job, plan.create)
 	}
-	if plan.blocked == nil && plan.failure == nil {
-		return queue.Result{After: seen.trust()}, failed
+	wait := seen.trust()
+	if plan.blocked != nil && seen.opaque.runtime != nil && failed == nil {
+		seen.opaque = c.opaque.hold(key, job, *plan.blocked, now) // it cannot be used as it is
 	}
-	wait, err := c.report(ctx, job, plan, now)
+	switch {
+	case plan.blocked != nil || plan.failure != nil:
+		c.warn(job, seen, plan)
+		wait, err = c.report(ctx, job, plan, now)
+	case trainjob.External(job) && seen.existing != nil:
+		wait, err = c.handOver(ctx, job, seen, now)
+	}
 	if err = errors.Join(err, failed); err != nil {
 		return queue.Result{}, err
 	}
-	if recheck := c.recheck(job, plan, now); wait == 0 || (recheck > 0 && recheck < wait) {
-		wait = recheck
+	return queue.Result{After: soonest(wait, recheck(job, seen, plan, now))}, nil
+}
+
+// soonest is the earlier of two times to come back after; zero is none.
+func soonest(a, b time.Duration) time.Duration {
+	if a == 0 || (b > 0 && b < a) {
+		return b
 	}
-	return queue.Result{After: wait}, nil
+	return a
 }
 
 // trust is how long to go by what was seen without an event: should what we created
@@ -80,8 +94,8 @@ func (c *Controller) wanted(job *trainer.TrainJob, now time.Time) bool {
 		trainjob.Deadline(job, c.deadlineFrom, now).Kind != lifetime.Expired
 }
 
-// gather reads what the decision needs from the caches.
-func (c *Controller) gather(key cache.ObjectName, job *trainer.TrainJob) (observation, error) {
+// gather reads what the decision needs, from the caches but for opaque runtimes.
+func (c *Controller) gather(ctx context.Context, key cache.ObjectName, job *trainer.TrainJob, now time.Time) (observation, error) {
 	var seen observation
 	cm, err := c.snapshots.ConfigMaps(key.Namespace).Get(runtimesnapshot.Name(key.Name))
 	switch {
@@ -94,11 +108,15 @@ func (c *Controller) gather(key cache.ObjectName, job *trainer.TrainJob) (observ
 	if noted, ok := c.created.Get(key); ok && noted.GetUID() != "" && trainjob.OwnershipOf(job, noted) == trainjob.Ours {
 		seen.existing, seen.noted = noted, true
 	}
-	if seen.existing != nil {
+	switch {
+	case seen.existing != nil:
+		c.opaque.forget(key)
 		return seen, nil
-	}
-	seen.runtime, err = c.runtimes.read(job)
-	if errors.Is(err, errNotSupported) {
+	case !trainjob.External(job):
+		seen.runtime, err = c.runtimes.read(job)
+	case c.opaque.kinds.Has(trainjob.RuntimeKind(job)):
+		seen.opaque, err = c.opaque.read(ctx, key, job, now)
+	default:
 		seen.unsupported, err = true, nil
 	}
 	return seen, err
@@ -220,12 +238,14 @@ func (c *Controller) adopt(ctx context.Context, cm *corev1.ConfigMap, job *train
 // speaks of that, and the jobset controller writes it. What it returns is how long the
 // write has to wait.
 func (c *Controller) report(ctx context.Context, job *trainer.TrainJob, plan plan, now time.Time) (time.Duration, error) {
-	js, err := c.jobSets.JobSets(job.Namespace).Get(job.Name)
-	switch {
-	case err == nil && trainjob.OwnershipOf(job, js) == trainjob.Ours:
-		return 0, nil
-	case err != nil && !apierrors.IsNotFound(err):
-		return 0, err
+	if !trainjob.External(job) {
+		js, err := c.jobSets.JobSets(job.Namespace).Get(job.Name)
+		switch {
+		case err == nil && trainjob.OwnershipOf(job, js) == trainjob.Ours:
+			return 0, nil
+		case err != nil && !apierrors.IsNotFound(err):
+			return 0, err
+		}
 	}
 	wait, err := c.status.Report(ctx, job, trainjob.Observed{Blocked: plan.blocked, Failure: plan.failure}, now)
 	if err != nil || wait > 0 {
@@ -239,11 +259,34 @@ func (c *Controller) report(ctx context.Context, job *trainer.TrainJob, plan pla
 	return 0, nil
 }
 
-// recheck says when to look again without an event. Only a ConfigMap in the way needs
-// it: one without our label is invisible to the watch.
-func (c *Controller) recheck(job *trainer.TrainJob, plan plan, now time.Time) time.Duration {
-	if plan.blocked == nil || plan.blocked.Reason != trainer.ReasonSnapshotConflict {
-		return 0
+// handOver leaves a job with its snapshot to the builder of its runtime: the status
+// names the snapshot, and, as soon as the job may run, who has the word. That is written
+// once; the rest of the status is the builder's.
+func (c *Controller) handOver(ctx context.Context, job *trainer.TrainJob, seen observation, now time.Time) (time.Duration, error) {
+	var found trainjob.Observed
+	if recorded := job.Status.RuntimeSnapshot; recorded == nil || recorded.UID != seen.existing.UID {
+		found.Snapshot = runtimesnapshot.Reference(seen.existing)
 	}
-	return trainjob.RecheckAfter(job, now)
+	wait, err := c.status.Report(ctx, job, found, now)
+	return soonest(wait, seen.trust()), err
+}
+
+// warn tells that the snapshot of a job that its builder has taken over is gone and
+// cannot be taken again, which is no state of the job.
+func (c *Controller) warn(job *trainer.TrainJob, seen observation, plan plan) {
+	if plan.blocked != nil && seen.opaque.news && trainjob.HandedOver(job) {
+		operations.Emit(c.recorder, job, corev1.EventTypeWarning, plan.blocked.Reason, "The snapshot is gone. "+plan.blocked.Message)
+	}
+}
+
+// recheck says when to look again without an event: for a ConfigMap in the way, because
+// one without our label is invisible to the watch, and for an opaque runtime.
+func recheck(job *trainer.TrainJob, seen observation, plan plan, now time.Time) time.Duration {
+	switch {
+	case plan.blocked == nil:
+		return 0
+	case plan.blocked.Reason == trainer.ReasonSnapshotConflict:
+		return trainjob.RecheckAfter(job, now)
+	}
+	return seen.opaque.again
 }

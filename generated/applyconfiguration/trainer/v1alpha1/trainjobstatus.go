@@ -25,7 +25,8 @@ type TrainJobStatusApplyConfiguration struct {
 	// trainerStatus is reported by the training code itself through others; this
 	// controller never writes it.
 	TrainerStatus *TrainerStatusApplyConfiguration `json:"trainerStatus,omitempty"`
-	// startTime is when the JobSet was first found unsuspended.
+	// startTime is when the JobSet was first found unsuspended; of a job whose runtime
+	// has a builder of its own, when the job was first left to that builder.
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 	// completionTime is when the job became Complete or Failed.
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`

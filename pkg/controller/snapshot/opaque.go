@@ -1,0 +1,163 @@
+package snapshot
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/cache"
+
+	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
+	"github.com/trainjob/controller/pkg/operations"
+	"github.com/trainjob/controller/pkg/trainjob"
+)
+
+// labelAggregate, on a ClusterRole, gives this controller the rights in it.
+const labelAggregate = "trainer.kubeflow.org/aggregate-to-trainjob-controller"
+
+// opaqueReader reads runtimes of the kinds that are listed as opaque: live, because
+// nothing of them is watched. A job that did not get its runtime asks again after a
+// time that grows, whatever wakes it in between.
+type opaqueReader struct {
+	kinds  sets.Set[schema.GroupKind]
+	finder *kindFinder
+	client dynamic.Interface
+
+	mu    sync.Mutex
+	tries map[cache.ObjectName]try
+}
+
+// try is the last time that the runtime of a job was looked for in vain.
+type try struct {
+	job   types.UID
+	at    time.Time
+	every time.Duration
+	cause trainjob.Cause
+}
+
+// sought is what came of looking for an opaque runtime: the runtime, or why there is
+// none and when to look again.
+type sought struct {
+	runtime *unstructured.Unstructured
+	missing *trainjob.Cause
+	again   time.Duration
+	// news: missing is for another cause than it was the last time.
+	news bool
+}
+
+// read looks for the runtime of a job. An error means that nothing is known: there was
+// no answer to go by.
+func (r *opaqueReader) read(ctx context.Context, key cache.ObjectName, job *trainer.TrainJob, now time.Time) (sought, error) {
+	last, tried := r.last(key, job)
+	if rest := last.every - now.Sub(last.at); tried && rest > 0 && rest <= last.every {
+		return sought{missing: &last.cause, again: rest}, nil
+	}
+	runtime, cause, err := r.look(ctx, job, now)
+	if err != nil {
+		return sought{}, err
+	}
+	if cause == nil {
+		r.forget(key)
+		return sought{runtime: runtime}, nil
+	}
+	next := try{job: job.UID, at: now, every: max(minPoll, min(2*last.every, maxPoll)), cause: *cause}
+	r.note(key, next)
+	return sought{missing: cause, again: next.every, news: !tried || last.cause != *cause}, nil
+}
+
+// hold puts off the next look at a runtime that was found but cannot be used as it is.
+func (r *opaqueReader) hold(key cache.ObjectName, job *trainer.TrainJob, cause trainjob.Cause, now time.Time) sought {
+	r.note(key, try{job: job.UID, at: now, every: maxPoll, cause: cause})
+	return sought{missing: &cause, again: maxPoll, news: true}
+}
+
+// look asks the API server for the runtime of a job.
+func (r *opaqueReader) look(ctx context.Context, job *trainer.TrainJob, now time.Time) (*unstructured.Unstructured, *trainjob.Cause, error) {
+	kind := trainjob.RuntimeKind(job)
+	mapping, err := r.finder.find(ctx, kind, now)
+	switch {
+	case err != nil && operations.Refused(err):
+		return nil, waiting("%s cannot be looked for: %v", describe(job), err), nil
+	case err != nil:
+		return nil, nil, err
+	case mapping == nil:
+		return nil, waiting("spec.runtimeRef names %s, but the API server does not serve that kind: the job goes on within a minute of its CRD being installed", describe(job)), nil
+	}
+	runtime, err := r.resource(mapping, job.Namespace).Get(ctx, job.Spec.RuntimeRef.Name, metav1.GetOptions{})
+	switch {
+	case err == nil:
+		return runtime, nil, nil
+	case notServed(err):
+		r.finder.expire()
+		return nil, waiting("spec.runtimeRef names %s, but the API server no longer serves that kind: the job goes on within a minute of its CRD being installed again", describe(job)), nil
+	case apierrors.IsNotFound(err):
+		return nil, waiting("spec.runtimeRef names %s%s, which does not exist: the job goes on within a minute of its creation", describe(job), where(mapping, job)), nil
+	case apierrors.IsForbidden(err):
+		return nil, waiting("%s%s cannot be read: this controller lacks the right to get %s; label a ClusterRole that grants it with %s: \"true\" (%v)",
+			describe(job), where(mapping, job), mapping.Resource.GroupResource(), labelAggregate, err), nil
+	case operations.Refused(err):
+		return nil, waiting("%s%s cannot be read: %v", describe(job), where(mapping, job), err), nil
+	}
+	return nil, nil, fmt.Errorf("read %s: %w", describe(job), err)
+}
+
+func waiting(format string, args ...any) *trainjob.Cause {
+	return &trainjob.Cause{Reason: trainer.ReasonWaitingForRuntime, Message: fmt.Sprintf(format, args...)}
+}
+
+// resource is where runtimes of a kind are, for jobs of a namespace.
+func (r *opaqueReader) resource(mapping *meta.RESTMapping, namespace string) dynamic.ResourceInterface {
+	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+		return r.client.Resource(mapping.Resource).Namespace(namespace)
+	}
+	return r.client.Resource(mapping.Resource)
+}
+
+// where says, for a message, in which namespace a runtime is looked for.
+func where(mapping *meta.RESTMapping, job *trainer.TrainJob) string {
+	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+		return fmt.Sprintf(" in namespace %q", job.Namespace)
+	}
+	return ""
+}
+
+// notServed tells the answer to a path that the API server does not know from that about
+// an object that does not exist.
+func notServed(err error) bool {
+	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}
+
+func (r *opaqueReader) last(key cache.ObjectName, job *trainer.TrainJob) (try, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last, ok := r.tries[key]
+	if !ok || last.job != job.UID {
+		return try{}, false
+	}
+	return last, true
+}
+
+func (r *opaqueReader) note(key cache.ObjectName, next try) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.tries == nil {
+		r.tries = map[cache.ObjectName]try{}
+	}
+	r.tries[key] = next
+}
+
+// forget drops a job that waits for nothing any more, or is gone.
+func (r *opaqueReader) forget(key cache.ObjectName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.tries, key)
+}
