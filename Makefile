@@ -54,14 +54,21 @@ cover: ## Show the coverage of the pure packages.
 	go test -cover ./pkg/lifetime ./pkg/render/... ./pkg/runtimesnapshot ./pkg/trainjob
 
 .PHONY: generate
-generate: ## Write everything that is generated from apis/.
+generate: generate-docs ## Write everything that is generated.
 	hack/update-codegen.sh
+
+GENERATED_DOCS := ./cmd/trainjob-controller/app ./pkg/metrics -run '^TestThePage'
+
+.PHONY: generate-docs
+generate-docs: ## Write docs/flags.md and docs/metrics.md.
+	CGO_ENABLED=0 go test -count 1 $(GENERATED_DOCS) -update
 
 .PHONY: verify
 verify: ## Check generated files, import rules and format.
 	hack/verify-codegen.sh
 	hack/verify-imports.sh
 	hack/verify-format.sh
+	CGO_ENABLED=0 go test -count 1 $(GENERATED_DOCS)
 
 GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 

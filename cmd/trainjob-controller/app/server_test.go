@@ -13,7 +13,7 @@ func TestChecksAnswerWithEveryReason(t *testing.T) {
 	fine := check{"fine", func(*http.Request) error { return nil }}
 	late := check{"late", func(*http.Request) error { return errors.New("not yet") }}
 	stuck := check{"stuck", func(*http.Request) error { return errors.New("for ever") }}
-	mux := newServeMux([]check{fine}, []check{late, fine, stuck})
+	mux := newServeMux([]check{fine}, []check{late, fine, stuck}, false)
 	cases := map[string]struct {
 		path   string
 		status int

@@ -1,0 +1,177 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	dto "github.com/prometheus/client_model/go"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+)
+
+var update = flag.Bool("update", false, "write docs/metrics.md")
+
+// registered puts all metrics into the registry that Handler serves, which can be done once.
+var registered = sync.OnceValues(func() (*Metrics, error) {
+	m, webhook := New(), NewWebhook("/path")
+	err := errors.Join(m.Register(legacyregistry.Register), legacyregistry.CustomRegister(NewJobs(aCensus)), webhook.Register(legacyregistry.Register))
+	webhook.Reviewed("/path", ReviewAllowed, time.Millisecond)
+	return m, err
+})
+
+func register(t *testing.T) *Metrics {
+	t.Helper()
+	m, err := registered()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// noLock is a lease that nobody can read.
+type noLock struct{ resourcelock.Interface }
+
+func (noLock) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	return nil, nil, errors.New("no API server")
+}
+func (noLock) Identity() string   { return "me" }
+func (noLock) Describe() string   { return "nothing" }
+func (noLock) RecordEvent(string) {}
+
+// exerciseLibraries makes a queue, a client and a candidate for leadership do what makes
+// their metrics appear.
+func exerciseLibraries(t *testing.T) {
+	t.Helper()
+	queue := workqueue.NewTypedRateLimitingQueueWithConfig(workqueue.DefaultTypedControllerRateLimiter[string](),
+		workqueue.TypedRateLimitingQueueConfig[string]{Name: string(QueueJobSet)})
+	defer queue.ShutDown()
+	queue.Add("x")
+	queue.AddRateLimited("y")
+	key, _ := queue.Get()
+	queue.Done(key)
+
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"x"}}`)
+	}))
+	defer server.Close()
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL, QPS: 1000, Burst: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second has to wait for the limit
+		if _, err := client.CoreV1().Namespaces().Get(t.Context(), "x", metav1.GetOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err = leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: noLock{}, Name: "trainjob-controller", LeaseDuration: 3 * time.Second, RenewDeadline: 2 * time.Second, RetryPeriod: time.Second,
+		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) {}, OnStoppedLeading: func() {}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// sections of the page: a heading, what it says, and the metrics that belong there. Of
+// the many metrics about the process and the Go runtime those are named that do not
+// depend on the operating system or the version of Go.
+var sections = []struct {
+	heading, text string
+	belongs       func(name string) bool
+}{
+	{"TrainJobs and the controller", "All begin with `trainjob_controller_`. No label holds the name of a job or of a namespace.", prefixed("trainjob_controller_")},
+	{"Work queues", "From client-go. `name` is the queue: `snapshot`, `jobset`, `deadline`, `ttl`. `workqueue_retries_total` counts every key that is to come back after some time, those that wait for a deadline too; failures are the results in `trainjob_controller_sync_duration_seconds`.", prefixed("workqueue_")},
+	{"Calls to the API server", "From client-go. Lists, watches and writes alike; `trainjob_controller_api_writes_total` says which resource was written.", prefixed("rest_client_request", "rest_client_rate")},
+	{"Leader election", "From client-go; there are none with `--leader-elect=false`.", prefixed("leader_election_")},
+	{"The process", "From the Prometheus client library. There are more; these do not depend on the version of Go.",
+		func(name string) bool {
+			return slices.Contains([]string{
+				"process_cpu_seconds_total", "process_resident_memory_bytes", "process_start_time_seconds", "process_open_fds", "go_goroutines",
+			}, name)
+		}},
+}
+
+func prefixed(prefixes ...string) func(string) bool {
+	return func(name string) bool {
+		return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+	}
+}
+
+func TestThePageOnMetricsIsWhatIsServed(t *testing.T) {
+	exercise(register(t))
+	exerciseLibraries(t)
+	families, err := legacyregistry.DefaultGatherer.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	b.WriteString(`# Metrics
+
+<!-- Generated by make generate-docs from the metrics that are served. -->
+
+What ` + "`/metrics`" + ` serves, in the Prometheus formats. How to have it scraped, alerted on and drawn: [monitoring.md](monitoring.md). A histogram NAME is the three series NAME_bucket, NAME_sum and NAME_count.
+`)
+	for _, section := range sections {
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| metric | type | labels | |\n|---|---|---|---|\n", section.heading, section.text)
+		for _, family := range families {
+			if section.belongs(family.GetName()) {
+				fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", family.GetName(), strings.ToLower(family.GetType().String()), labelsOf(family), sentence(family))
+			}
+		}
+	}
+	path := filepath.Join("..", "..", "docs", "metrics.md")
+	if *update {
+		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	got, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(b.String(), string(got)); diff != "" {
+		t.Errorf("docs/metrics.md is out of date, run make generate-docs (-want +got):\n%s", diff)
+	}
+}
+
+// labelsOf lists the names of a metric's labels.
+func labelsOf(family *dto.MetricFamily) string {
+	names := map[string]bool{}
+	for _, series := range family.GetMetric() {
+		for _, label := range series.GetLabel() {
+			names["`"+label.GetName()+"`"] = true
+		}
+	}
+	return strings.Join(slices.Sorted(maps.Keys(names)), ", ")
+}
+
+// sentence is the help of a metric without its mark of stability, which says whether it
+// may be renamed, and with its full stop.
+func sentence(family *dto.MetricFamily) string {
+	help := family.GetHelp()
+	for _, level := range []metrics.StabilityLevel{metrics.ALPHA, metrics.BETA, metrics.STABLE} {
+		help = strings.TrimPrefix(help, "["+string(level)+"] ")
+	}
+	return strings.TrimSuffix(strings.TrimSpace(strings.ReplaceAll(help, "|", `\|`)), ".") + "."
+}
