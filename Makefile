@@ -40,6 +40,7 @@ race-notice:
 test-unit: ## Run the tests that need no control plane.
 	go test $(RACE) $$(go list ./apis/... ./cmd/... ./pkg/... ./test/builders/... ./test/harness/...)
 	cd hack/tools && CGO_ENABLED=0 go test ./...
+	cd hack/monitoring && CGO_ENABLED=0 go test ./...
 
 .PHONY: test-integration
 test-integration: cluster-build ## Run the tests on a local control plane, one package after the other.
@@ -48,6 +49,12 @@ test-integration: cluster-build ## Run the tests on a local control plane, one p
 .PHONY: bench
 bench: ## Measure a burst of TrainJobs and the idle controller, beside a plain client.
 	CGO_ENABLED=0 KUBE_CACHE_MUTATION_DETECTOR=false go run ./test/bench
+
+.PHONY: dashboard-picture
+dashboard-picture: ## Draw docs/images/dashboard.png from ten minutes of the controller under load.
+	CGO_ENABLED=0 go run ./test/record -out .local/scrapes.txt
+	mkdir -p docs/images
+	cd hack/monitoring && CGO_ENABLED=0 go run . -scrapes ../../.local/scrapes.txt -out ../../docs/images/dashboard.png
 
 .PHONY: cover
 cover: ## Show the coverage of the pure packages.

@@ -154,9 +154,8 @@ func newGraph(p panel, curves []curve, step time.Duration) (*plot.Plot, error) {
 			base = values
 		}
 		for _, v := range values {
-			highest = max(highest, v)
-			if math.IsNaN(v) {
-				continue
+			if v > highest { // never true of a gap
+				highest = v
 			}
 		}
 		if stacked {

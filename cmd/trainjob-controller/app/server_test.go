@@ -35,6 +35,19 @@ func TestChecksAnswerWithEveryReason(t *testing.T) {
 	}
 }
 
+func TestProfilesAreServedOnlyWhenAskedFor(t *testing.T) {
+	for _, profiling := range []bool{true, false} {
+		mux := newServeMux(nil, nil, profiling)
+		for _, path := range []string{"/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/cmdline"} {
+			recorder := httptest.NewRecorder()
+			mux.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))
+			if served := recorder.Code == http.StatusOK; served != profiling {
+				t.Errorf("--profiling=%t: %s answers %d", profiling, path, recorder.Code)
+			}
+		}
+	}
+}
+
 func TestAnAddressInUseIsAnErrorAtStart(t *testing.T) {
 	taken := httptest.NewServer(http.NotFoundHandler())
 	defer taken.Close()
