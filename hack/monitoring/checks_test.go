@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -176,6 +177,39 @@ func TestTheServiceMonitorIsOne(t *testing.T) {
 	}
 	if monitor.Kind != monitoring.ServiceMonitorsKind || monitor.Spec.JobLabel != "app.kubernetes.io/name" || monitor.Spec.Selector.MatchLabels[monitor.Spec.JobLabel] != "trainjob-controller" {
 		t.Errorf("rules and dashboard select by job=trainjob-controller, which %s %+v does not set", monitor.Kind, monitor.Spec)
+	}
+}
+
+func TestTheServiceMonitorFindsTheServiceOfTheDeployment(t *testing.T) {
+	text, err := os.ReadFile(in("artifacts", "deploy", "base", "metrics-service.yaml"))
+	if os.IsNotExist(err) {
+		t.Skip("this tree has no artifacts/deploy")
+	}
+	var service struct {
+		Metadata struct {
+			Namespace string
+			Labels    map[string]string
+		}
+		Spec struct{ Ports []struct{ Name string } }
+	}
+	if err := errors.Join(err, yaml.Unmarshal(text, &service)); err != nil {
+		t.Fatal(err)
+	}
+	var monitor monitoring.ServiceMonitor
+	text, err = os.ReadFile(in("artifacts", "monitoring", "service-monitor.yaml"))
+	if err := errors.Join(err, yaml.UnmarshalStrict(text, &monitor)); err != nil {
+		t.Fatal(err)
+	}
+	for label, value := range monitor.Spec.Selector.MatchLabels {
+		if service.Metadata.Labels[label] != value {
+			t.Errorf("the monitor selects %s=%s, the Service has %v", label, value, service.Metadata.Labels)
+		}
+	}
+	if port := monitor.Spec.Endpoints[0].Port; len(service.Spec.Ports) != 1 || service.Spec.Ports[0].Name != port {
+		t.Errorf("the monitor scrapes port %q, the Service has %v", port, service.Spec.Ports)
+	}
+	if !slices.Contains(monitor.Spec.NamespaceSelector.MatchNames, service.Metadata.Namespace) {
+		t.Errorf("the monitor looks in %v, the Service is in %s", monitor.Spec.NamespaceSelector.MatchNames, service.Metadata.Namespace)
 	}
 }
 
