@@ -204,7 +204,7 @@ func TestRegisterReportsEveryRefusal(t *testing.T) {
 }
 
 func TestHandlerServesOurMetricsAndThoseOfTheLibraries(t *testing.T) {
-	m := register(t)
+	m := serving(t)
 	m.SnapshotTaken()
 	queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: string(QueueTTL)})
 	defer queue.ShutDown()

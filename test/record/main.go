@@ -23,7 +23,7 @@ const systemNamespace = "trainjob-system"
 
 func main() {
 	out := flag.String("out", filepath.Join(".local", "scrapes.txt"), "`file` to write")
-	length := flag.Duration("for", 10*time.Minute, "how long to record")
+	length := flag.Duration("for", 6*time.Minute, "how long to record")
 	every := flag.Duration("every", 5*time.Second, "time between two scrapes")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

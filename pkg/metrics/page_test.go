@@ -30,17 +30,17 @@ import (
 
 var update = flag.Bool("update", false, "write docs/metrics.md")
 
-// registered puts all metrics into the registry that Handler serves, which can be done once.
-var registered = sync.OnceValues(func() (*Metrics, error) {
+// onlyOnce puts all metrics into the registry that Handler serves, which can be done once.
+var onlyOnce = sync.OnceValues(func() (*Metrics, error) {
 	m, webhook := New(), NewWebhook("/path")
 	err := errors.Join(m.Register(legacyregistry.Register), legacyregistry.CustomRegister(NewJobs(aCensus)), webhook.Register(legacyregistry.Register))
 	webhook.Reviewed("/path", ReviewAllowed, time.Millisecond)
 	return m, err
 })
 
-func register(t *testing.T) *Metrics {
+func serving(t *testing.T) *Metrics {
 	t.Helper()
-	m, err := registered()
+	m, err := onlyOnce()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,14 +111,47 @@ var sections = []struct {
 		}},
 }
 
+// values says what the values of labels mean. Those of fixed sets must all be named.
+var values = []struct {
+	label, text string
+	named       []string
+}{
+	{labelQueue, "`snapshot`, `jobset`, `deadline`, `ttl`, `preflight`: the queue, which is also the label `name` of client-go's `workqueue_*`", valuesOf(Queues())},
+	{labelResult, "of syncs: `success`; `conflict` (the cache was a moment behind), `delayed` and `retry` (expected to pass), `permanent` (told in the job's status), " +
+		"`terminating` (the namespace goes away), `canceled` (the process stops); `error` and `panic` should not be there. " +
+		"Of ends of TrainJobs: `Complete`, `Failed`. Of admission reviews: `allowed`, `refused`; `error` (the API server could not be read), `panic` (a bug), `malformed` (no review)",
+		slices.Concat(valuesOf(Results()), valuesOf(Outcomes()), valuesOf(ReviewResults()))},
+	{"queued", "`true`: the job was suspended at some time before, so its time in a queue counts as well; `false`", []string{"true", "false"}},
+	{"state", "`Pending`, `Suspended`, `Running`, `Complete`, `Failed`; `Unknown`: not looked at yet", nil},
+	{"runtime", "the name of a ClusterTrainingRuntime, of the first hundred by name; `(namespaced)`: any TrainingRuntime; `(missing)`: a ClusterTrainingRuntime that does not exist; `(other)`: the rest", nil},
+	{"framework", "`torch`, `mpi`, `jax`, `xgboost`, `flux`, `none`; `unknown`: the runtime does not exist. That of the runtime as it is now, not of the job's snapshot", nil},
+	{"reason", "of Pending TrainJobs: the reason of the condition, see [trainjob.md](trainjob.md)", nil},
+	{"resource", "`trainjobs`, `trainjobs/status`, `jobsets`, `jobs`, `configmaps`, `secrets`, `podgroups`, `events`, `leases`, `validatingwebhookconfigurations`, `mutatingwebhookconfigurations`", writtenResources},
+	{"verb", "of writes: `create`, `update`, `patch`, `delete`, `deletecollection`; of client-go: the HTTP method", nil},
+	{"code", "the HTTP status; of writes `none`: no answer", []string{noAnswer}},
+	{labelPath, "the path of a webhook", nil},
+}
+
+func valuesOf[T ~string](known []T) []string {
+	var all []string
+	for _, value := range known {
+		all = append(all, string(value))
+	}
+	return all
+}
+
 func prefixed(prefixes ...string) func(string) bool {
 	return func(name string) bool {
 		return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 	}
 }
 
+const footnotes = `
+The API keeps times in whole seconds, which is as exact as lateness and delays can be. Time that passed while no controller ran counts as lateness too.
+`
+
 func TestThePageOnMetricsIsWhatIsServed(t *testing.T) {
-	exercise(register(t))
+	exercise(serving(t))
 	exerciseLibraries(t)
 	families, err := legacyregistry.DefaultGatherer.Gather()
 	if err != nil {
@@ -139,6 +172,16 @@ What ` + "`/metrics`" + ` serves, in the Prometheus formats. How to have it scra
 			}
 		}
 	}
+	b.WriteString("\n## Labels\n\nA value outside of a fixed set is recorded as `other`; that is a bug.\n\n| label | values |\n|---|---|\n")
+	for _, v := range values {
+		fmt.Fprintf(&b, "| `%s` | %s |\n", v.label, v.text)
+		for _, value := range v.named {
+			if !strings.Contains(v.text, "`"+value+"`") {
+				t.Errorf("the value %q of label %q is not documented", value, v.label)
+			}
+		}
+	}
+	b.WriteString(footnotes)
 	path := filepath.Join("..", "..", "docs", "metrics.md")
 	if *update {
 		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
