@@ -51,7 +51,7 @@ bench: ## Measure a burst of TrainJobs and the idle controller, beside a plain c
 	CGO_ENABLED=0 KUBE_CACHE_MUTATION_DETECTOR=false go run ./test/bench
 
 .PHONY: dashboard-picture
-dashboard-picture: ## Draw docs/images/dashboard.png from six minutes of the controller under load.
+dashboard-picture: ## Draw docs/images/dashboard.png from four minutes of the controller under load.
 	CGO_ENABLED=0 go run ./test/record -out .local/scrapes.txt
 	mkdir -p docs/images
 	cd hack/monitoring && CGO_ENABLED=0 go run . -scrapes ../../.local/scrapes.txt -out ../../docs/images/dashboard.png

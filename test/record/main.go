@@ -23,8 +23,8 @@ const systemNamespace = "trainjob-system"
 
 func main() {
 	out := flag.String("out", filepath.Join(".local", "scrapes.txt"), "`file` to write")
-	length := flag.Duration("for", 6*time.Minute, "how long to record")
-	every := flag.Duration("every", 5*time.Second, "time between two scrapes")
+	length := flag.Duration("for", 4*time.Minute, "how long to record")
+	every := flag.Duration("every", 3*time.Second, "time between two scrapes")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
