@@ -40,6 +40,7 @@ race-notice:
 test-unit: ## Run the tests that need no control plane.
 	go test $(RACE) $$(go list ./apis/... ./cmd/... ./pkg/... ./test/builders/... ./test/harness/... ./test/slurm/... ./test/trainerv23/...)
 	cd hack/tools && CGO_ENABLED=0 go test ./...
+	cd hack/monitoring && CGO_ENABLED=0 go test ./...
 
 .PHONY: test-integration
 test-integration: cluster-build ## Run the tests on a local control plane, one package after the other.
@@ -49,19 +50,32 @@ test-integration: cluster-build ## Run the tests on a local control plane, one p
 bench: ## Measure a burst of TrainJobs and the idle controller, beside a plain client.
 	CGO_ENABLED=0 KUBE_CACHE_MUTATION_DETECTOR=false go run ./test/bench
 
+.PHONY: dashboard-picture
+dashboard-picture: ## Draw docs/images/dashboard.png from four minutes of the controller under load.
+	CGO_ENABLED=0 go run ./test/record -out .local/scrapes.txt
+	mkdir -p docs/images
+	cd hack/monitoring && CGO_ENABLED=0 go run . -scrapes ../../.local/scrapes.txt -out ../../docs/images/dashboard.png
+
 .PHONY: cover
 cover: ## Show the coverage of the pure packages.
 	go test -cover ./pkg/lifetime ./pkg/render/... ./pkg/runtimesnapshot ./pkg/trainjob
 
 .PHONY: generate
-generate: ## Write everything that is generated from apis/.
+generate: generate-docs ## Write everything that is generated.
 	hack/update-codegen.sh
+
+GENERATED_DOCS := ./cmd/trainjob-controller/app ./pkg/metrics -run '^TestThePage'
+
+.PHONY: generate-docs
+generate-docs: ## Write docs/flags.md and docs/metrics.md.
+	CGO_ENABLED=0 go test -count 1 $(GENERATED_DOCS) -update
 
 .PHONY: verify
 verify: ## Check generated files, import rules and format.
 	hack/verify-codegen.sh
 	hack/verify-imports.sh
 	hack/verify-format.sh
+	CGO_ENABLED=0 go test -count 1 $(GENERATED_DOCS)
 
 GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 

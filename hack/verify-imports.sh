@@ -30,6 +30,7 @@ pkg/informer/*     | $PLUMBING                                                 |
 pkg/metrics/*      | $PLUMBING                                                 | $API k8s.io/client-go k8s.io/klog k8s.io/utils k8s.io/component-base
 
 pkg/operations     | apis/* generated/* $PURE $PLUMBING                        | *
+pkg/census         | apis/* generated/* $PURE $PLUMBING                        | *
 pkg/controller/*   | apis/* generated/* $PURE $PLUMBING pkg/operations         | *
 pkg/webhook/*      | apis/* generated/* $PURE $PLUMBING pkg/operations         | *
 

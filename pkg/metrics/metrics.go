@@ -8,8 +8,9 @@ import (
 
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
-	_ "k8s.io/component-base/metrics/prometheus/restclient" // rest_client_* of every client
-	_ "k8s.io/component-base/metrics/prometheus/workqueue"  // workqueue_* of every named queue
+	_ "k8s.io/component-base/metrics/prometheus/clientgo/leaderelection" // leader_election_* of the lease
+	_ "k8s.io/component-base/metrics/prometheus/restclient"              // rest_client_* of every client
+	_ "k8s.io/component-base/metrics/prometheus/workqueue"               // workqueue_* of every named queue
 	"k8s.io/component-base/version"
 )
 
@@ -32,6 +33,9 @@ type Metrics struct {
 	ttlLateness      *metrics.Histogram
 	timers           *counted
 	buildInfo        *metrics.GaugeVec
+	leader           *metrics.Gauge
+	apiWrites        *metrics.CounterVec
+	progress         progress
 }
 
 // New makes the metrics without registering them.
@@ -70,6 +74,17 @@ func New() *Metrics {
 			Help:           "A constant 1, labelled with what this binary was built from.",
 			StabilityLevel: metrics.ALPHA,
 		}, []string{"version", "git_commit", "build_date", "go_version", "platform"}),
+		leader: metrics.NewGauge(&metrics.GaugeOpts{
+			Namespace: namespace, Subsystem: subsystem, Name: "leader",
+			Help:           "1 while the workers of this replica run: it leads, or needs no leader election. 0 while it stands by.",
+			StabilityLevel: metrics.ALPHA,
+		}),
+		apiWrites: metrics.NewCounterVec(&metrics.CounterOpts{
+			Namespace: namespace, Subsystem: subsystem, Name: "api_writes_total",
+			Help:           "Number of write requests to the API server, by verb, resource and status code; none is no answer.",
+			StabilityLevel: metrics.ALPHA,
+		}, []string{"verb", "resource", "code"}),
+		progress: newProgress(),
 	}
 }
 
@@ -78,10 +93,10 @@ func New() *Metrics {
 // that of k8s.io/component-base/metrics/legacyregistry.
 func (m *Metrics) Register(register func(metrics.Registerable) error, custom func(metrics.StableCollector) error) error {
 	var errs []error
-	for _, metric := range []metrics.Registerable{
+	for _, metric := range append(m.progress.all(),
 		m.syncDuration, m.syncPanics, m.snapshotsTaken, m.snapshotsRefused, m.jobSetsCreated,
-		m.deadlineLateness, m.ttlLateness, m.buildInfo,
-	} {
+		m.deadlineLateness, m.ttlLateness, m.buildInfo, m.leader, m.apiWrites,
+	) {
 		if err := register(metric); err != nil {
 			errs = append(errs, fmt.Errorf("register metric %s: %w", metric.FQName(), err))
 		}
@@ -90,6 +105,9 @@ func (m *Metrics) Register(register func(metrics.Registerable) error, custom fun
 		if err := custom(metric); err != nil {
 			errs = append(errs, fmt.Errorf("register metric %s: %w", metric.desc, err))
 		}
+	}
+	for _, queue := range Queues() {
+		m.syncPanics.WithLabelValues(string(queue)) // the first panic is an increase, and not a series that appears
 	}
 	info := version.Get()
 	m.buildInfo.WithLabelValues(info.GitVersion, info.GitCommit, info.BuildDate, info.GoVersion, info.Platform).Set(1)
@@ -113,3 +131,12 @@ func (m *Metrics) SyncPanicked(queue Queue) {
 
 // JobSetCreated records one JobSet created.
 func (m *Metrics) JobSetCreated() { m.jobSetsCreated.Inc() }
+
+// Leading records whether the workers of this replica run.
+func (m *Metrics) Leading(leads bool) {
+	value := 0.0
+	if leads {
+		value = 1
+	}
+	m.leader.Set(value)
+}

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"errors"
+	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -32,6 +33,43 @@ func exercise(m *Metrics) {
 	m.JobSetCreated()
 	m.DeadlineEnforced(1500 * time.Millisecond)
 	m.TTLEnforced(-time.Second)
+	m.Leading(true)
+	for _, queued := range []bool{true, false} {
+		m.JobStarted(queued, time.Second)
+		m.JobRunning(queued, time.Second)
+	}
+	for _, outcome := range append(Outcomes(), "exploded") {
+		m.JobFinished(outcome, time.Second)
+	}
+	for _, verb := range []string{"POST", "PUT", "PATCH", "DELETE", "GET"} {
+		for _, resource := range append(slices.Clone(writtenResources), "my-job-1") {
+			send(m, verb, "/api/v1/namespaces/n/"+withName(resource))
+		}
+	}
+}
+
+// withName is the path of a resource, or of its subresource, below its namespace.
+func withName(resource string) string {
+	name, subresource, _ := strings.Cut(resource, "/")
+	return strings.TrimSuffix(name+"/my-job-1/"+subresource, "/")
+}
+
+// answer is an API server that has one answer, or none.
+type answer int
+
+func (code answer) RoundTrip(*http.Request) (*http.Response, error) {
+	if code == 0 {
+		return nil, errors.New("connection refused")
+	}
+	return &http.Response{StatusCode: int(code), Body: http.NoBody}, nil
+}
+
+func send(m *Metrics, method, path string) {
+	request := httptest.NewRequest(method, "https://127.0.0.1"+path, nil)
+	response, err := m.CountWrites(answer(http.StatusOK)).RoundTrip(request)
+	if err == nil {
+		response.Body.Close()
+	}
 }
 
 func gather(t *testing.T, registry metrics.KubeRegistry) map[string]*dto.MetricFamily {
@@ -52,19 +90,33 @@ func TestEveryMetricIsRegisteredOnceWithHelpAndFixedLabels(t *testing.T) {
 	if err := m.Register(registry.Register, registry.CustomRegister); err != nil {
 		t.Fatal(err)
 	}
+	if err := registry.CustomRegister(NewJobs(aCensus)); err != nil {
+		t.Fatal(err)
+	}
 	exercise(m)
 	families := gather(t, registry)
 
 	queues, results := append(strs(Queues()), other), append(strs(Results()), other)
+	queued := []string{"true", "false"}
 	want := map[string]map[string][]string{ // metric -> label -> its values, nil if free
-		"trainjob_controller_sync_duration_seconds":     {"queue": queues, "result": results},
-		"trainjob_controller_sync_panics_total":         {"queue": queues},
-		"trainjob_controller_snapshots_taken_total":     {},
-		"trainjob_controller_snapshots_refused_total":   {"reason": append(strs(Refusals()), other)},
-		"trainjob_controller_jobsets_created_total":     {},
-		"trainjob_controller_deadline_lateness_seconds": {},
-		"trainjob_controller_ttl_lateness_seconds":      {},
-		"trainjob_controller_timer_waiting_jobs":        {"timer": strs(Timers())},
+		"trainjob_controller_sync_duration_seconds":          {"queue": queues, "result": results},
+		"trainjob_controller_sync_panics_total":              {"queue": queues},
+		"trainjob_controller_snapshots_taken_total":          {},
+		"trainjob_controller_jobsets_created_total":          {},
+		"trainjob_controller_snapshots_refused_total":        {"reason": append(strs(Refusals()), other)},
+		"trainjob_controller_timer_waiting_jobs":             {"timer": strs(Timers())},
+		"trainjob_controller_deadline_lateness_seconds":      {},
+		"trainjob_controller_ttl_lateness_seconds":           {},
+		"trainjob_controller_leader":                         {},
+		"trainjob_controller_trainjob_jobset_delay_seconds":  {"queued": queued},
+		"trainjob_controller_trainjob_running_delay_seconds": {"queued": queued},
+		"trainjob_controller_trainjob_finish_delay_seconds":  {"result": {"Complete", "Failed", other}},
+		"trainjob_controller_api_writes_total": {
+			"verb": {"create", "update", "patch", "delete"}, "resource": append([]string{other}, writtenResources...), "code": {"200"},
+		},
+		"trainjob_controller_trainjobs":                         {"state": {"Running"}, "runtime": {"torch"}, "framework": {"torch"}},
+		"trainjob_controller_trainjobs_pending":                 {"reason": {"WaitingForPods"}},
+		"trainjob_controller_trainjobs_pending_longest_seconds": {"reason": {"WaitingForPods"}},
 		"trainjob_controller_build_info": {
 			"version": nil, "git_commit": nil, "build_date": nil, "go_version": nil, "platform": nil,
 		},
@@ -154,10 +206,7 @@ func TestRegisterReportsEveryRefusal(t *testing.T) {
 }
 
 func TestHandlerServesOurMetricsAndThoseOfTheLibraries(t *testing.T) {
-	m := New()
-	if err := m.Register(legacyregistry.Register, legacyregistry.CustomRegister); err != nil {
-		t.Fatal(err)
-	}
+	m := serving(t)
 	m.SnapshotTaken()
 	queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: string(QueueTTL)})
 	defer queue.ShutDown()
@@ -166,7 +215,7 @@ func TestHandlerServesOurMetricsAndThoseOfTheLibraries(t *testing.T) {
 	answer := httptest.NewRecorder()
 	Handler().ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil))
 	for _, want := range []string{
-		"trainjob_controller_snapshots_taken_total 1",
+		"trainjob_controller_snapshots_taken_total ",
 		`trainjob_controller_build_info{`,
 		`workqueue_depth{name="ttl"} 1`,
 		"process_start_time_seconds",

@@ -16,6 +16,7 @@ import (
 
 	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
 	trainerclient "github.com/trainjob/controller/generated/clientset/versioned/typed/trainer/v1alpha1"
+	"github.com/trainjob/controller/pkg/metrics"
 	"github.com/trainjob/controller/pkg/trainjob"
 )
 
@@ -27,6 +28,7 @@ type StatusWriter struct {
 	client   trainerclient.TrainJobsGetter
 	recorder record.EventRecorder
 	pacer    pacer
+	metrics  *metrics.Metrics // nil measures nothing
 }
 
 // NewStatusWriter returns a writer that tells of what it writes through recorder.
@@ -73,6 +75,7 @@ func (w *StatusWriter) write(ctx context.Context, job *trainer.TrainJob, next *t
 	}
 	if updated.ResourceVersion != job.ResourceVersion {
 		w.pacer.wrote(job, now) // a write that changed nothing brings no event to wait for
+		w.measure(job, next, now)
 	}
 	for _, event := range statusEvents(&job.Status, next) {
 		Emit(w.recorder, job, event.Type, event.Reason, event.Message)

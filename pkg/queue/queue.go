@@ -67,7 +67,12 @@ type Config struct {
 	DrainTimeout time.Duration
 	// Metrics may be nil.
 	Metrics *metrics.Metrics
+	// Object is the key in log lines under which the object of a sync is named.
+	Object string
 }
+
+// DefaultObject is what the queues of this program hold, almost all of them.
+const DefaultObject = "trainJob"
 
 // Queue is a set of keys to be synced, and the workers that do it.
 type Queue struct {
@@ -136,6 +141,9 @@ func complete(config *Config) error {
 	if config.BaseDelay > config.MaxDelay {
 		errs = append(errs, fmt.Errorf("base delay %s is longer than the maximum delay %s", config.BaseDelay, config.MaxDelay))
 	}
+	if config.Object == "" {
+		config.Object = DefaultObject
+	}
 	if config.Metrics == nil {
 		config.Metrics = metrics.New()
 	}
@@ -202,7 +210,7 @@ func (q *Queue) next(ctx context.Context, stop <-chan struct{}) bool {
 	default:
 	}
 
-	logger := klog.FromContext(ctx).WithValues("key", klog.KRef(key.Parts()))
+	logger := klog.FromContext(ctx).WithValues(q.config.Object, klog.KRef(key.Parts()))
 	start := q.begin(key)
 	defer q.end(key)
 	result, err := q.sync(klog.NewContext(ctx, logger), key)

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -200,6 +201,7 @@ func TestSyncsAreCounted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		maps.DeleteFunc(panics, func(_ string, n float64) bool { return n == 0 }) // every queue has a series from the start
 		if diff := cmp.Diff(map[string]float64{"jobset": 1}, panics); diff != "" {
 			t.Errorf("panics (-want +got):\n%s", diff)
 		}

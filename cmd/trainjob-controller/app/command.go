@@ -2,13 +2,13 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"github.com/spf13/cobra"
-	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/component-base/cli/globalflag"
 	"k8s.io/component-base/logs"
@@ -38,12 +38,15 @@ To see what would be built for a TrainJob, without a cluster:
 
   trainjob-controller render -f trainjob.yaml -f runtime.yaml`,
 		SilenceUsage: true,
-		Args:         cobra.NoArgs,
+		// parseFlags does it, to name everything that is wrong at once. An error from
+		// here is printed as it is, one from RunE as a line of the log.
+		DisableFlagParsing: true,
+		Args:               func(cmd *cobra.Command, args []string) error { return configure(cmd, options, args) },
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := logsapi.ValidateAndApply(options.Logs, nil); err != nil {
+			if answered, err := answerQuestion(cmd); answered || err != nil {
 				return err
 			}
-			if err := utilerrors.NewAggregate(options.Validate()); err != nil {
+			if err := logsapi.ValidateAndApply(options.Logs, nil); err != nil {
 				return err
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
@@ -53,8 +56,7 @@ To see what would be built for a TrainJob, without a cluster:
 			return Run(klog.NewContext(ctx, klog.Background()), options)
 		},
 	}
-	sections := options.Flags()
-	globalflag.AddGlobalFlags(sections.FlagSet("global"), cmd.Name(), logs.SkipLoggingConfigurationFlags())
+	sections := flagSections(options)
 	for _, section := range sections.FlagSets {
 		cmd.Flags().AddFlagSet(section)
 	}
@@ -66,4 +68,60 @@ To see what would be built for a TrainJob, without a cluster:
 		return fmt.Errorf("%w\nSee '%s --help'", err, c.CommandPath())
 	})
 	return cmd
+}
+
+// flagSections are all flags of the controller, in the sections of --help and of
+// docs/flags.md.
+func flagSections(options *Options) cliflag.NamedFlagSets {
+	sections := options.Flags()
+	globalflag.AddGlobalFlags(sections.FlagSet("global"), name, logs.SkipLoggingConfigurationFlags())
+	return sections
+}
+
+// configure fills in the options from the arguments and names all that is wrong with
+// them.
+func configure(cmd *cobra.Command, options *Options, args []string) error {
+	wrong := parseFlags(cmd.Flags(), args)
+	if asked(cmd, "help") || asked(cmd, "version") {
+		return nil
+	}
+	wrong = append(wrong, options.Validate()...)
+	for _, err := range logsapi.Validate(options.Logs, nil, nil) {
+		wrong = append(wrong, fmt.Errorf("--%s: %s", logFlag(err.Field), err.ErrorBody()))
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w\nSee '%s --help'", errors.Join(wrong...), cmd.CommandPath())
+}
+
+// logFlag is the flag of a field of the logging configuration.
+func logFlag(field string) string {
+	switch {
+	case field == "format":
+		return "logging-format"
+	case field == "verbosity":
+		return "v"
+	case field == "flushFrequency":
+		return "log-flush-frequency"
+	}
+	return field
+}
+
+func asked(cmd *cobra.Command, question string) bool {
+	yes, err := cmd.Flags().GetBool(question)
+	return yes && err == nil
+}
+
+// answerQuestion answers --help and --version, and says whether there was anything to
+// answer.
+func answerQuestion(cmd *cobra.Command) (bool, error) {
+	switch {
+	case asked(cmd, "help"):
+		return true, cmd.Help()
+	case asked(cmd, "version"):
+		_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s version %s\n", name, cmd.Version)
+		return true, err
+	}
+	return false, nil
 }

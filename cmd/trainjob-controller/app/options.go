@@ -31,6 +31,8 @@ type Options struct {
 	OpaqueRuntimeKinds []string
 	// BindAddress of /healthz, /readyz and /metrics, host:port; "0" serves nothing.
 	BindAddress string
+	// Profiling serves /debug/pprof too; ContentionProfiling has locks watched for it.
+	Profiling, ContentionProfiling bool
 
 	LeaderElection componentbaseconfig.LeaderElectionConfiguration
 	Logs           *logsapi.LoggingConfiguration
@@ -75,6 +77,10 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	fs = sections.FlagSet("serving")
 	fs.StringVar(&o.BindAddress, "bind-address", o.BindAddress, "Address, host:port, on which /healthz, /readyz and /metrics are served. 0 serves nothing.")
 
+	fs = sections.FlagSet("debugging")
+	fs.BoolVar(&o.Profiling, "profiling", o.Profiling, "Serve /debug/pprof on --bind-address. Whoever reaches that address can then read the names in this process's memory and make it work, so it is off unless asked for.")
+	fs.BoolVar(&o.ContentionProfiling, "contention-profiling", o.ContentionProfiling, "Record where goroutines wait for locks and channels, for /debug/pprof/block and /debug/pprof/mutex. It costs time at each wait. Needs --profiling.")
+
 	options.BindLeaderElectionFlags(&o.LeaderElection, sections.FlagSet("leader election"))
 	logsapi.AddFlags(o.Logs, sections.FlagSet("logs"))
 	return sections
@@ -110,6 +116,12 @@ func (o *Options) Validate() []error {
 		if _, _, err := net.SplitHostPort(o.BindAddress); err != nil {
 			wrong("bind-address", o.BindAddress, "must be host:port, such as 127.0.0.1:8080 or :8080, or 0")
 		}
+	}
+	if o.ContentionProfiling && !o.Profiling {
+		wrong("contention-profiling", o.ContentionProfiling, "needs --profiling, which serves what is recorded")
+	}
+	if o.Profiling && o.BindAddress == "0" {
+		wrong("profiling", o.Profiling, "needs a --bind-address to be served on, such as 127.0.0.1:8080")
 	}
 	return append(errs, o.validateLeaderElection()...)
 }

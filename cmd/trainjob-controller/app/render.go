@@ -23,7 +23,7 @@ import (
 // newRenderCommand is the command that shows, without a cluster, what the controller
 // would build.
 func newRenderCommand() *cobra.Command {
-	var files []string
+	files, sections := newRenderFlags()
 	cmd := &cobra.Command{
 		Use:   "render -f FILE...",
 		Short: "Prints what would be built for TrainJobs, without a cluster",
@@ -42,18 +42,24 @@ patterns, are the API server's to check.`,
 		// In place of the one of the root, which would turn an error into a log line.
 		PersistentPreRunE: func(*cobra.Command, []string) error { return nil },
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if len(files) == 0 {
+			if len(*files) == 0 {
 				return errors.New("name at least one file with -f, or - for the standard input")
 			}
-			return renderFiles(files, cmd.InOrStdin(), cmd.OutOrStdout())
+			return renderFiles(*files, cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}
-	var sections cliflag.NamedFlagSets
-	sections.FlagSet("render").StringSliceVarP(&files, "filename", "f", nil,
-		"`file` with TrainJobs and runtimes, - for the standard input; may be repeated")
 	cmd.Flags().AddFlagSet(sections.FlagSet("render"))
 	cliflag.SetUsageAndHelpFunc(cmd, sections, 0)
 	return cmd
+}
+
+// newRenderFlags are the flags of render, and the names of files they hold.
+func newRenderFlags() (*[]string, cliflag.NamedFlagSets) {
+	var files []string
+	var sections cliflag.NamedFlagSets
+	sections.FlagSet("render").StringSliceVarP(&files, "filename", "f", nil,
+		"`file` with TrainJobs and runtimes, - for the standard input; may be repeated")
+	return &files, sections
 }
 
 // renderFiles prints the objects of all TrainJobs, or nothing and all errors.

@@ -12,13 +12,11 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/component-base/version"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"github.com/trainjob/controller/generated/clientset/versioned/scheme"
-	"github.com/trainjob/controller/pkg/metrics"
 )
 
 // Run runs the controller until ctx ends. It returns nil after a stop that was asked
@@ -30,32 +28,39 @@ func Run(ctx context.Context, o *Options) error {
 	if err != nil {
 		return err
 	}
-	clients, err := newClients(config, o)
+	measured, err := newMeasurements()
 	if err != nil {
 		return err
 	}
-	measured := metrics.New()
-	if err := measured.Register(legacyregistry.Register, legacyregistry.CustomRegister); err != nil {
-		return fmt.Errorf("register metrics: %w", err)
+	config.Wrap(measured.CountWrites)
+	clients, err := newClients(config, o)
+	if err != nil {
+		return err
 	}
 	watches, err := newWatches(clients, clock.RealClock{})
 	if err != nil {
 		return fmt.Errorf("prepare the informers: %w", err)
 	}
+	if err := measured.countJobs(watches); err != nil {
+		return err
+	}
 	recorder, stopEvents := newRecorder(ctx, clients)
 	defer stopEvents()
-	controllers, err := newControllers(clients, watches, recorder, measured, o)
+	controllers, err := newControllers(clients, watches, recorder, measured.Metrics, o)
 	if err != nil {
 		return err
 	}
-	return run(ctx, o, clients, watches, controllers)
+	return run(ctx, o, clients, watches, controllers, measured)
 }
 
 // run starts everything and stops it in the opposite order: first the workers, then
 // the lease, then the informers and the server.
-func run(ctx context.Context, o *Options, c *clients, w *watches, controllers []staffed) error {
+func run(ctx context.Context, o *Options, c *clients, w *watches, controllers []staffed, measured *measurements) error {
+	if o.ContentionProfiling {
+		recordContention()
+	}
 	watchDog := leaderelection.NewLeaderHealthzAdaptor(20 * time.Second)
-	stopServing, err := serve(ctx, o.BindAddress, newServeMux(healthChecks(controllers, watchDog), readyChecks(w)))
+	stopServing, err := serve(ctx, o.BindAddress, newServeMux(healthChecks(controllers, watchDog), readyChecks(w), o.Profiling))
 	if err != nil {
 		return err
 	}
@@ -76,6 +81,8 @@ func run(ctx context.Context, o *Options, c *clients, w *watches, controllers []
 	klog.FromContext(ctx).Info("Caches are filled")
 	work := func(ctx context.Context) {
 		klog.FromContext(ctx).Info("Working")
+		measured.leading(true)
+		defer measured.leading(false)
 		runControllers(ctx, controllers)
 		klog.FromContext(ctx).Info("Drained")
 	}

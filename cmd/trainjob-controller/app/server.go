@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/pprof"
+	goruntime "runtime"
 	"strings"
 	"time"
 
@@ -21,13 +23,32 @@ type check struct {
 }
 
 // newServeMux serves /healthz (should this process be restarted?), /readyz (can it
-// do its work?) and /metrics.
-func newServeMux(health, ready []check) *http.ServeMux {
+// do its work?) and /metrics, and with profiling /debug/pprof.
+func newServeMux(health, ready []check, profiling bool) *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", serveChecks(health))
 	mux.HandleFunc("GET /readyz", serveChecks(ready))
 	mux.Handle("GET /metrics", metrics.Handler())
+	if profiling {
+		profile(mux)
+	}
 	return mux
+}
+
+// profile serves what the Go runtime records. A CPU profile may take longer than the
+// server's timeout for writing: the handler moves that for itself.
+func profile(mux *http.ServeMux) {
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+}
+
+// recordContention records every wait of a goroutine for a lock or a channel.
+func recordContention() {
+	goruntime.SetBlockProfileRate(1)
+	goruntime.SetMutexProfileFraction(1)
 }
 
 func serveChecks(checks []check) http.HandlerFunc {

@@ -13,7 +13,7 @@ func TestChecksAnswerWithEveryReason(t *testing.T) {
 	fine := check{"fine", func(*http.Request) error { return nil }}
 	late := check{"late", func(*http.Request) error { return errors.New("not yet") }}
 	stuck := check{"stuck", func(*http.Request) error { return errors.New("for ever") }}
-	mux := newServeMux([]check{fine}, []check{late, fine, stuck})
+	mux := newServeMux([]check{fine}, []check{late, fine, stuck}, false)
 	cases := map[string]struct {
 		path   string
 		status int
@@ -32,6 +32,19 @@ func TestChecksAnswerWithEveryReason(t *testing.T) {
 				t.Errorf("got %d %q, want %d %q", recorder.Code, recorder.Body, tc.status, tc.body)
 			}
 		})
+	}
+}
+
+func TestProfilesAreServedOnlyWhenAskedFor(t *testing.T) {
+	for _, profiling := range []bool{true, false} {
+		mux := newServeMux(nil, nil, profiling)
+		for _, path := range []string{"/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/cmdline"} {
+			recorder := httptest.NewRecorder()
+			mux.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))
+			if served := recorder.Code == http.StatusOK; served != profiling {
+				t.Errorf("--profiling=%t: %s answers %d", profiling, path, recorder.Code)
+			}
+		}
 	}
 }
 

@@ -82,7 +82,7 @@ func New(cfg Config) (*Controller, error) {
 		jobs:      cfg.TrainJobInformer.Lister(),
 		jobSets:   cfg.JobSetInformer.Lister(),
 		snapshots: corelisters.NewConfigMapLister(cfg.Snapshots.GetIndexer()),
-		status:    operations.NewStatusWriter(cfg.TrainJobs, cfg.Recorder),
+		status:    operations.NewStatusWriter(cfg.TrainJobs, cfg.Recorder).Measuring(cfg.Metrics),
 		recorder:  cfg.Recorder, clock: cfg.Clock, metrics: cfg.Metrics,
 		deadlineFrom: cfg.DeadlineFrom,
 		created:      informer.NewNotes[*jobset.JobSet](cfg.Clock),

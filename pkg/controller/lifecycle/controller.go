@@ -64,7 +64,7 @@ type Controller struct {
 func New(cfg Config) (*Controller, error) {
 	c := &Controller{
 		client: cfg.Client, jobs: cfg.Jobs.Lister(), jobSets: cfg.JobSets,
-		status:   operations.NewStatusWriter(cfg.Client, cfg.Recorder),
+		status:   operations.NewStatusWriter(cfg.Client, cfg.Recorder).Measuring(cfg.Metrics),
 		recorder: cfg.Recorder, clock: cfg.Clock, metrics: cfg.Metrics,
 		deadlineFrom: cfg.DeadlineFrom,
 	}

@@ -89,7 +89,7 @@ func New(cfg Config) (*Controller, error) {
 		},
 		snapshots: corelisters.NewConfigMapLister(cfg.Snapshots.GetIndexer()),
 		jobSets:   cfg.JobSets,
-		status:    operations.NewStatusWriter(cfg.TrainJobs, cfg.Recorder),
+		status:    operations.NewStatusWriter(cfg.TrainJobs, cfg.Recorder).Measuring(cfg.Metrics),
 		recorder:  cfg.Recorder, clock: cfg.Clock, metrics: cfg.Metrics,
 		deadlineFrom: cfg.DeadlineFrom,
 		created:      informer.NewNotes[*corev1.ConfigMap](cfg.Clock),

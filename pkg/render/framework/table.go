@@ -122,6 +122,19 @@ var table = []entry{
 	{"flux", func(p *v1alpha1.MLPolicy) bool { return p.Flux != nil }, buildFlux},
 }
 
+// Name is the name of the framework that a policy chooses, "" if it chooses none.
+func Name(policy *v1alpha1.MLPolicy) string {
+	if policy == nil {
+		return ""
+	}
+	for _, e := range table {
+		if e.selected(policy) {
+			return e.name
+		}
+	}
+	return ""
+}
+
 // policyPath is where frameworks are configured in a runtime.
 func policyPath() *field.Path { return field.NewPath("spec", "mlPolicy") }
 

@@ -191,12 +191,12 @@ func takeLease(t *testing.T, namespace string) string {
 
 func TestWrongFlagsAreAllNamedAndNothingStarts(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), env.Binary, "--kubeconfig", env.Cluster.Kubeconfig(),
-		"--kube-api-qps=0", "--bind-address=nonsense", "--concurrent-jobset-syncs=0")
+		"--kube-api-qps=0", "--bind-address=nonsense", "--no-such-flag", "--kube-api-burst=many", "--concurrent-jobset-syncs=0")
 	out, err := cmd.CombinedOutput()
 	if err == nil {
 		t.Fatal("exit code 0, want another")
 	}
-	for _, flag := range []string{"--kube-api-qps", "--bind-address", "--concurrent-jobset-syncs"} {
+	for _, flag := range []string{"--kube-api-qps", "--bind-address", "--concurrent-jobset-syncs", "--no-such-flag", "--kube-api-burst"} {
 		if !bytes.Contains(out, []byte(flag)) {
 			t.Errorf("%s is not named in:\n%s", flag, out)
 		}

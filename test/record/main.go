@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/trainjob/controller/test/cluster"
+	"github.com/trainjob/controller/test/harness"
+)
+
+// systemNamespace is where the lease lives.
+const systemNamespace = "trainjob-system"
+
+func main() {
+	out := flag.String("out", filepath.Join(".local", "scrapes.txt"), "`file` to write")
+	length := flag.Duration("for", 4*time.Minute, "how long to record")
+	every := flag.Duration("every", 3*time.Second, "time between two scrapes")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, *out, *length, *every); err != nil {
+		fmt.Fprintln(os.Stderr, "record:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, out string, length, every time.Duration) (err error) {
+	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil {
+		return err
+	}
+	file, err := os.Create(out)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	env, err := harness.Start(ctx, cluster.FullStack())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, env.Stop()) }()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: systemNamespace}}
+	if _, err := env.Core.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	load := newLoad(env)
+	if err := load.prepare(ctx); err != nil {
+		return err
+	}
+	both := &replicas{env: env, dir: filepath.Dir(file.Name())}
+	defer both.stop()
+	for _, name := range names {
+		if err := both.start(ctx, name); err != nil {
+			return err
+		}
+	}
+	begin := time.Now()
+	scraping, stopScraping := context.WithCancel(ctx)
+	scraped := make(chan error, 1)
+	go func() { scraped <- both.scrape(scraping, file, every) }()
+	err = perform(ctx, load, both, begin, length)
+	stopScraping()
+	return errors.Join(err, <-scraped)
+}
+
+// perform plays the day: waves of jobs all along, and each trouble at its time.
+func perform(ctx context.Context, load *load, both *replicas, begin time.Time, length time.Duration) error {
+	troubles := []struct {
+		at   float64 // of the whole time
+		what string
+		do   func(context.Context) error
+	}{
+		{0.25, "200 jobs at once", func(ctx context.Context) error { return load.burst(ctx, 200) }},
+		{0.50, "the leader is killed", func(context.Context) error { return both.kill(names[0]) }},
+		{0.55, "it is started again", func(ctx context.Context) error { return both.start(ctx, names[0]) }},
+		{0.70, "a quota refuses JobSets", func(ctx context.Context) error { return load.forbid(ctx) }},
+		{0.80, "the quota goes", func(ctx context.Context) error { return load.allow(ctx) }},
+	}
+	tick := time.NewTicker(tickEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case now := <-tick.C:
+			part := float64(now.Sub(begin)) / float64(length)
+			if part >= 1 {
+				return nil
+			}
+			if len(troubles) > 0 && part >= troubles[0].at {
+				fmt.Printf("== %s: %s\n", now.Sub(begin).Round(time.Second), troubles[0].what)
+				if err := troubles[0].do(ctx); err != nil {
+					return fmt.Errorf("%s: %w", troubles[0].what, err)
+				}
+				troubles = troubles[1:]
+			}
+			if err := load.tick(ctx, now, part); err != nil {
+				return err
+			}
+		}
+	}
+}
