@@ -32,6 +32,21 @@ var trainJobRules = map[string]rule{
 		``, `spec: {runtimeRef: null, suspend: true}`, "spec.runtimeRef"},
 	"a runtime's name has at most 253 characters": {
 		`spec: {runtimeRef: {name: ` + strings.Repeat("a", 253) + `}}`, `spec: {runtimeRef: {name: ` + strings.Repeat("a", 254) + `}}`, "spec.runtimeRef.name"},
+	"a runtime's name is one that a runtime can have": {
+		`spec: {runtimeRef: {name: a-1.b}}`, `spec: {runtimeRef: {name: A_1}}`, "no runtime can have this name"},
+	"a runtime's name does not end with a dot": {
+		`spec: {runtimeRef: {name: a.b}}`, `spec: {runtimeRef: {name: a.}}`, "no runtime can have this name"},
+	"a variable has a name": {
+		`spec: {trainer: {env: [{name: A}]}}`, `spec: {trainer: {env: [{name: ""}]}}`, "every variable needs a name"},
+	"a variable has a value or a source": {
+		`spec: {trainer: {env: [{name: A, value: "", valueFrom: {fieldRef: {fieldPath: metadata.name}}}]}}`,
+		`spec: {trainer: {env: [{name: A, value: "1", valueFrom: {fieldRef: {fieldPath: metadata.name}}}]}}`, "remove one of the two"},
+	"a dataset's URI is given in one place": {
+		`spec: {initializer: {dataset: {env: [{name: STORAGE_URI, value: /d}]}}}`,
+		`spec: {initializer: {dataset: {storageUri: /d, env: [{name: STORAGE_URI, value: /d}]}}}`, "STORAGE_URI is set from storageUri"},
+	"a model's URI is given in one place": {
+		`spec: {initializer: {model: {storageUri: /d, env: [{name: OTHER, value: /d}]}}}`,
+		`spec: {initializer: {model: {storageUri: /d, env: [{name: STORAGE_URI, value: /d}]}}}`, "STORAGE_URI is set from storageUri"},
 	"only two controllers are known": {
 		`spec: {managedBy: kueue.x-k8s.io/multikueue}`, `spec: {managedBy: example.com/mine}`, "spec.managedBy"},
 	"the time to live may be zero": {
