@@ -237,6 +237,17 @@ func ofRuntimes() []example {
 			spec.Template.Spec.FailurePolicy = &jobset.FailurePolicy{Rules: []jobset.FailurePolicyRule{{Name: "r", Action: jobset.FailJobSet, TargetReplicatedJobs: []string{name}}}}
 		}
 	}
+	coordinator := func(name string) specChange {
+		return func(spec *trainer.TrainingRuntimeSpec) {
+			spec.Template.Spec.Coordinator = &jobset.Coordinator{ReplicatedJob: name}
+		}
+	}
+	subdomain := func(name string) specChange {
+		return func(spec *trainer.TrainingRuntimeSpec) { spec.Template.Spec.Network = &jobset.Network{Subdomain: name} }
+	}
+	claim := func(spec *trainer.TrainingRuntimeSpec) {
+		spec.Template.Spec.VolumeClaimPolicies = []jobset.VolumeClaimPolicy{{Templates: []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"}}}}}
+	}
 	renamed := func(name string) specChange { return node(func(rjob *jobset.ReplicatedJob) { rjob.Name = name }) }
 	return []example{
 		{"the template has jobs", nothing, pending, on(plain), on(plain, func(spec *trainer.TrainingRuntimeSpec) { spec.Template.Spec.ReplicatedJobs = nil })},
@@ -280,6 +291,10 @@ func ofRuntimes() []example {
 		{"a job waits for one before it", nothing, refusing, on(plain, waiting("node")), on(plain, waiting("other"))},
 		{"the success policy names jobs", nothing, refusing, on(plain, targets("node")), on(plain, targets("other"))},
 		{"the failure policy names jobs", nothing, refusing, on(plain, rule("node")), on(plain, rule("other"))},
+		{"the coordinator is a job", nothing, refusing, on(plain, coordinator("node")), on(plain, coordinator("other"))},
+		{"the subdomain is the name of a Service", nothing, refusing, on(plain, subdomain("mesh")), on(plain, subdomain("my.mesh"))},
+		{"a volume claim is mounted", nothing, refusing, on(plain, mount, claim), on(plain, claim)},
+		{"a volume claim is no volume", nothing, refusing, on(plain, mount, claim), on(plain, mount, claim, withVolume("data"))},
 		{"a mounted volume exists", nothing, failing, on(plain, mount, withVolume("data")), on(plain, mount)},
 		{"a container has an image", nothing, failing, on(plain, withInit("check")), on(plain, withInit("check"), func(spec *trainer.TrainingRuntimeSpec) { podOf(spec, "node").InitContainers[0].Image = "" })},
 		{"resources can be asked for", nothing, failing, on(plain, withLimits("amd.com/gpu", "1")), on(plain, withLimits("gpu", "1"))},
