@@ -145,7 +145,7 @@ func (c containerOf) checkMounts(pod *corev1.PodSpec, claims []string) field.Err
 		if !known {
 			err := field.NotFound(c.mountPath(i).Child("name"), shortened(mount.Name))
 			err.Detail = fmt.Sprintf("the pods of replicatedJob %s have no such volume (they have: %s): add it to volumes, or remove the mount", c.rjob, volumeNames(pod, claims))
-			errs = append(errs, err)
+			errs = append(errs, err.WithOrigin(byPatch))
 		}
 	}
 	return errs

@@ -70,7 +70,7 @@ func checkClaims(spec *jobset.JobSetSpec) field.ErrorList {
 				}
 			}
 			if !mounted {
-				errs = append(errs, invalid(path, name, "no container mounts the claim: add a volumeMount of this name, or remove the claim"))
+				errs = append(errs, invalid(path, name, "no container mounts the claim: add a volumeMount of this name, or remove the claim").WithOrigin(byPatch))
 			}
 		}
 	}

@@ -78,6 +78,7 @@ func ofJobs() []example {
 			on(torch(), inPod("node", `{containers: [{name: node}]}`)), on(torch(), inPod("node", `{containers: [{name: trainer}]}`))},
 		{"a patched init container exists", nothing, pending,
 			on(torch(withInit("check")), inPod("node", `{initContainers: [{name: check}]}`)), on(torch(), inPod("node", `{initContainers: [{name: check}]}`))},
+		{"a volume claim is mounted", nothing, refusing, on(torch(mount, claim)), on(torch(claim))},
 		{"a mounted volume exists", nothing, failing,
 			on(torch(withVolume("data")), inPod("node", `{containers: [{name: node, volumeMounts: [{name: data, mountPath: /d}]}]}`)),
 			on(torch(withVolume("data")), inPod("node", `{containers: [{name: node, volumeMounts: [{name: date, mountPath: /d}]}]}`))},
@@ -217,9 +218,6 @@ func ofRuntimes() []example {
 	mode := func(mode batchv1.CompletionMode) specChange {
 		return node(func(rjob *jobset.ReplicatedJob) { rjob.Template.Spec.CompletionMode = &mode })
 	}
-	mount := func(spec *trainer.TrainingRuntimeSpec) {
-		podOf(spec, "node").Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/d"}}
-	}
 	waiting := func(name string) specChange {
 		return func(spec *trainer.TrainingRuntimeSpec) {
 			waiter := builders.ReplicatedJob("last", "", "c")
@@ -244,9 +242,6 @@ func ofRuntimes() []example {
 	}
 	subdomain := func(name string) specChange {
 		return func(spec *trainer.TrainingRuntimeSpec) { spec.Template.Spec.Network = &jobset.Network{Subdomain: name} }
-	}
-	claim := func(spec *trainer.TrainingRuntimeSpec) {
-		spec.Template.Spec.VolumeClaimPolicies = []jobset.VolumeClaimPolicy{{Templates: []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"}}}}}
 	}
 	renamed := func(name string) specChange { return node(func(rjob *jobset.ReplicatedJob) { rjob.Name = name }) }
 	return []example{
@@ -293,12 +288,20 @@ func ofRuntimes() []example {
 		{"the failure policy names jobs", nothing, refusing, on(plain, rule("node")), on(plain, rule("other"))},
 		{"the coordinator is a job", nothing, refusing, on(plain, coordinator("node")), on(plain, coordinator("other"))},
 		{"the subdomain is the name of a Service", nothing, refusing, on(plain, subdomain("mesh")), on(plain, subdomain("my.mesh"))},
-		{"a volume claim is mounted", nothing, refusing, on(plain, mount, claim), on(plain, claim)},
 		{"a volume claim is no volume", nothing, refusing, on(plain, mount, claim), on(plain, mount, claim, withVolume("data"))},
-		{"a mounted volume exists", nothing, failing, on(plain, mount, withVolume("data")), on(plain, mount)},
 		{"a container has an image", nothing, failing, on(plain, withInit("check")), on(plain, withInit("check"), func(spec *trainer.TrainingRuntimeSpec) { podOf(spec, "node").InitContainers[0].Image = "" })},
 		{"resources can be asked for", nothing, failing, on(plain, withLimits("amd.com/gpu", "1")), on(plain, withLimits("gpu", "1"))},
 	}
+}
+
+// mount mounts the volume `data` in the training container.
+func mount(spec *trainer.TrainingRuntimeSpec) {
+	podOf(spec, "node").Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/d"}}
+}
+
+// claim has JobSet make a volume claim `data`.
+func claim(spec *trainer.TrainingRuntimeSpec) {
+	spec.Template.Spec.VolumeClaimPolicies = []jobset.VolumeClaimPolicy{{Templates: []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"}}}}}
 }
 
 // warningsOfRuntimes are what is accepted with a warning.
@@ -319,7 +322,9 @@ func warningsOfRuntimes() []example {
 			extra := builders.ReplicatedJob("data", "data-initializer", "c")
 			spec.Template.Spec.ReplicatedJobs = append(spec.Template.Spec.ReplicatedJobs, extra)
 		})},
-		{"what a job can still put right", nothing, "`Pending/RuntimeInvalid` of jobs that do not",
+		{"a mounted volume exists", nothing, "the API server refuses the pods of jobs that do not add it", on(mount, withVolume("data")), on(mount)},
+		{"a volume claim is mounted", nothing, "`Pending/CreationFailed` of jobs that do not mount it", on(mount, claim), on(claim)},
+		{"a recipe is found for torchtune", nothing, "`Pending/RuntimeInvalid` of jobs that do not",
 			reviewRuntime("torchtune-llama3.2-1b", changed(builders.TorchSpec(), one), tune), reviewRuntime("my-tune", changed(builders.TorchSpec(), one), tune)},
 	}
 }
