@@ -1,6 +1,7 @@
 package api
 
 import (
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -99,4 +100,28 @@ func TestWhatGoTypesChangeIsStillRefused(t *testing.T) {
 	job.Spec.Trainer.Env[0].Value = "no longer empty"
 	_, err = jobs.Update(t.Context(), job, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}})
 	wantRefused(t, err, "spec.trainer.env")
+}
+
+// What a rule may cost is limited when it is evaluated too: a job that was accepted must
+// not be too large to be changed.
+func TestLargeJobsCanBeChanged(t *testing.T) {
+	t.Parallel()
+	value := strings.Repeat("v", 3000)
+	pod := `{nodeSelector: {zone: a}, tolerations: ` + list(8, "{key: k%d, operator: Exists}") + `, containers: [{name: node, env: ` + list(8, `{name: V%d, value: ""}`) + `}]}`
+	jobs := list(50, `{name: j%d, template: {spec: {template: {metadata: {labels: {a: b}, annotations: {a: b}}, spec: `+pod+`}}}}`)
+	created := create(t, trainJobs, baseJob, `metadata: {name: null, generateName: large-}`,
+		`spec: {suspend: true, trainer: {command: `+list(128, value)+`, env: `+list(128, "{name: V%d, value: "+value+"}")+`}}`,
+		`spec: {runtimePatches: `+list(8, `{manager: m%d, trainingRuntimeSpec: {template: {spec: {replicatedJobs: `+strings.ReplaceAll(jobs, "%d", "0")+`}}}}`)+`}`)
+	client := env.Trainer.TrainerV1alpha1().TrainJobs(namespace)
+	job, err := client.Get(t.Context(), created.GetName(), metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, suspend := range []bool{false, false, true} {
+		job.Spec.Suspend = &suspend
+		job.Labels = map[string]string{"a": job.ResourceVersion}
+		if job, err = client.Update(t.Context(), job, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
