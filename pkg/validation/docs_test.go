@@ -82,10 +82,12 @@ func schemaTable(t *testing.T) string {
 		}
 		kind := strings.Replace(crd.Spec.Names.Kind, "TrainingRuntime", "both runtimes", 1)
 		told := map[string]bool{}
-		schemaRules(crd.Spec.Versions[0].Schema.OpenAPIV3Schema, "", func(path, message string) {
-			// What JobSet brings along below the template is JobSet's.
-			row := fmt.Sprintf("| %s | `%s` | %s |\n", kind, strings.TrimPrefix(path, "."), message)
-			if !strings.HasPrefix(path, ".spec.template.spec") && !told[row] {
+		schemaRules(crd.Spec.Versions[0].Schema.OpenAPIV3Schema, "", func(path, at, message string) {
+			if strings.HasPrefix(path, ".spec.template.spec") {
+				return // what JobSet brings along is JobSet's
+			}
+			row := fmt.Sprintf("| %s | `%s` | %s |\n", kind, cmp.Or(strings.TrimPrefix(path+at, "."), "metadata.name"), message)
+			if !told[row] {
 				told[row] = true
 				b.WriteString(row)
 			}
@@ -94,14 +96,15 @@ func schemaTable(t *testing.T) string {
 	return b.String()
 }
 
-// schemaRules visits the CEL rules of a schema, parents first.
-func schemaRules(node any, path string, visit func(path, message string)) {
+// schemaRules visits the CEL rules of a schema, parents first: the path of the schema,
+// that of the field within it which a rule is about, and the message.
+func schemaRules(node any, path string, visit func(path, at, message string)) {
 	schema, _ := node.(map[string]any)
 	rules, _ := schema["x-kubernetes-validations"].([]any)
 	for _, item := range rules {
 		rule, _ := item.(map[string]any)
 		at, _ := rule["fieldPath"].(string)
-		visit(path+at, fmt.Sprint(rule["message"]))
+		visit(path, at, fmt.Sprint(rule["message"]))
 	}
 	properties, _ := schema["properties"].(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(properties)) {

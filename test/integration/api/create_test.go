@@ -146,7 +146,29 @@ spec:
           spec: {template: {spec: {containers: [{name: node, image: "node:1"}]}}}
 `
 
+// jobsOf writes a template with these replicatedJobs: name, step and replicas of each.
+func jobsOf(jobs ...[3]string) string {
+	var all []string
+	for _, job := range jobs {
+		all = append(all, `{name: `+job[0]+`, replicas: `+job[2]+`, template: {metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: `+job[1]+`}}, spec: {template: {spec: {containers: [{name: c, image: "c:1"}]}}}}}`)
+	}
+	return `spec: {template: {spec: {replicatedJobs: [` + strings.Join(all, ", ") + `]}}}`
+}
+
 var runtimeRules = map[string]rule{
+	"a step has one replica": {
+		jobsOf([3]string{"a", "trainer", "1"}, [3]string{"b", "other", "2"}), jobsOf([3]string{"a", "trainer", "2"}), "has one replica"},
+	"an initializer has one replica": {
+		jobsOf([3]string{"a", "trainer", "1"}, [3]string{"b", "model-initializer", "1"}), jobsOf([3]string{"b", "model-initializer", "2"}), "spec.template.spec.replicatedJobs"},
+	"one job trains": {
+		jobsOf([3]string{"a", "trainer", "1"}, [3]string{"b", "dataset-initializer", "1"}),
+		jobsOf([3]string{"a", "trainer", "1"}, [3]string{"b", "trainer", "1"}), "only one replicatedJob can have the label"},
+	"one job fetches the dataset": {
+		jobsOf([3]string{"a", "dataset-initializer", "1"}, [3]string{"b", "model-initializer", "1"}),
+		jobsOf([3]string{"a", "dataset-initializer", "1"}, [3]string{"b", "dataset-initializer", "1"}), "dataset-initializer"},
+	"one job fetches the model": {
+		jobsOf([3]string{"a", "dataset-initializer", "1"}, [3]string{"b", "model-initializer", "1"}),
+		jobsOf([3]string{"a", "model-initializer", "1"}, [3]string{"b", "model-initializer", "1"}), "model-initializer"},
 	"a runtime is not empty": {
 		``, `spec: {template: null}`, "spec"},
 	"one framework only": {
