@@ -58,7 +58,7 @@ dashboard-picture: ## Draw docs/images/dashboard.png from four minutes of the co
 
 .PHONY: cover
 cover: ## Show the coverage of the pure packages.
-	go test -cover ./pkg/lifetime ./pkg/render/... ./pkg/runtimesnapshot ./pkg/trainjob
+	go test -cover ./pkg/lifetime ./pkg/render/... ./pkg/runtimesnapshot ./pkg/trainjob ./pkg/validation
 
 .PHONY: generate
 generate: generate-docs ## Write everything that is generated.
