@@ -48,6 +48,22 @@ func applyFramework(spec *jobsetv1alpha2.JobSetSpec, added framework.Output) {
 	}
 }
 
+// reservedNames lists the variables that applyFramework puts in place of others.
+func reservedNames(added framework.Output) []Reserved {
+	var all []Reserved
+	for _, addition := range added.Containers {
+		if len(addition.Env) == 0 {
+			continue
+		}
+		reserved := Reserved{ReplicatedJob: addition.ReplicatedJob, Container: addition.Container}
+		for i := range addition.Env {
+			reserved.Names = append(reserved.Names, addition.Env[i].Name)
+		}
+		all = append(all, reserved)
+	}
+	return all
+}
+
 // setPods sets the number of pods of a job, all of which must complete.
 func setPods(rjob *jobsetv1alpha2.ReplicatedJob, count int32) {
 	rjob.Template.Spec.Parallelism = ptr.To(count)

@@ -46,6 +46,16 @@ type Objects struct {
 	Keys *KeySecret `json:",omitempty"`
 	// PodGroup for the gang scheduler, complete; nil when none is asked for.
 	PodGroup *unstructured.Unstructured `json:",omitempty"`
+	// Reserved are the variables that the framework has set, whatever else was given.
+	Reserved []Reserved `json:"-"`
+	// Trained names the replicatedJobs whose container `node` spec.trainer has reached.
+	Trained []string `json:"-"`
+}
+
+// Reserved names the variables of one container that are the framework's.
+type Reserved struct {
+	ReplicatedJob, Container string
+	Names                    []string
 }
 
 // KeySecret is a Secret without its data. The keys are random, so whoever creates the
@@ -113,6 +123,8 @@ func render(job *v1alpha1.TrainJob, name string, runtime *v1alpha1.TrainingRunti
 		return nil, append(errs, checkPodNames(js)...)
 	}
 	objects := &Objects{JobSet: js, Nodes: in.Nodes, TrainerJob: trainer.job.Name} // the job may move in the next step
+	objects.Reserved = reservedNames(added)
+	objects.Trained = framework.TrainedJobs(runtime.MLPolicy, objects.TrainerJob)
 	applyFramework(&js.Spec, added)
 	if errs := checkPodNames(js); len(errs) > 0 {
 		return nil, errs

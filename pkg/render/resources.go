@@ -23,7 +23,7 @@ func mergeResources(base, over *corev1.ResourceRequirements) {
 		if _, both := over.Requests[name]; both {
 			continue
 		}
-		if request, found := base.Requests[name]; found && (fixed(name) || request.Cmp(limit) > 0) {
+		if request, found := base.Requests[name]; found && (FixedResource(name) || request.Cmp(limit) > 0) {
 			base.Requests[name] = limit.DeepCopy()
 		}
 	}
@@ -33,18 +33,18 @@ func mergeResources(base, over *corev1.ResourceRequirements) {
 		}
 		limit, found := base.Limits[name]
 		switch {
-		case found && limit.Cmp(request) >= 0 && !fixed(name):
+		case found && limit.Cmp(request) >= 0 && !FixedResource(name):
 		case found:
 			base.Limits[name] = request.DeepCopy()
-		case fixed(name):
+		case FixedResource(name):
 			base.Limits = mergeQuantities(base.Limits, corev1.ResourceList{name: request.DeepCopy()})
 		}
 	}
 }
 
-// fixed reports whether a resource's request must equal its limit: that holds for
+// FixedResource reports whether a resource's request must equal its limit: that holds for
 // extended resources, such as GPUs, and for huge pages.
-func fixed(name corev1.ResourceName) bool {
+func FixedResource(name corev1.ResourceName) bool {
 	return strings.Contains(string(name), "/") || strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/trainjob/controller/pkg/render/framework"
 )
 
-// envStorageURI tells an initializer what to fetch.
-const envStorageURI = "STORAGE_URI"
+// EnvStorageURI tells an initializer what to fetch.
+const EnvStorageURI = "STORAGE_URI"
 
 // step is a replicatedJob that carries out one step of a TrainJob, and the container
 // in it that does the work.
@@ -145,7 +145,7 @@ func applyInitializerStep(spec *jobsetv1alpha2.JobSetSpec, path *field.Path, val
 	container := found.container
 	container.Env = mergeEnv(container.Env, env)
 	if storageURI != nil && *storageURI != "" {
-		container.Env = injectEnv(container.Env, []corev1.EnvVar{{Name: envStorageURI, Value: *storageURI}})
+		container.Env = injectEnv(container.Env, []corev1.EnvVar{{Name: EnvStorageURI, Value: *storageURI}})
 	}
 	if secret != nil {
 		container.EnvFrom = addSecretEnv(container.EnvFrom, *secret)

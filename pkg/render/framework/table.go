@@ -111,15 +111,30 @@ type entry struct {
 	name     string
 	selected func(*v1alpha1.MLPolicy) bool
 	build    func(Input) (Output, field.ErrorList)
+	// processes: the number of processes of a node is the user's to choose.
+	processes bool
 }
 
 // table lists the frameworks in the order of the fields of MLPolicySource.
 var table = []entry{
-	{"torch", func(p *v1alpha1.MLPolicy) bool { return p.Torch != nil }, buildTorch},
-	{"mpi", func(p *v1alpha1.MLPolicy) bool { return p.MPI != nil }, buildMPI},
-	{"jax", func(p *v1alpha1.MLPolicy) bool { return p.JAX != nil }, buildJAX},
-	{"xgboost", func(p *v1alpha1.MLPolicy) bool { return p.XGBoost != nil }, buildXGBoost},
-	{"flux", func(p *v1alpha1.MLPolicy) bool { return p.Flux != nil }, buildFlux},
+	{"torch", func(p *v1alpha1.MLPolicy) bool { return p.Torch != nil }, buildTorch, true},
+	{"mpi", func(p *v1alpha1.MLPolicy) bool { return p.MPI != nil }, buildMPI, true},
+	{"jax", func(p *v1alpha1.MLPolicy) bool { return p.JAX != nil }, buildJAX, false},
+	{"xgboost", func(p *v1alpha1.MLPolicy) bool { return p.XGBoost != nil }, buildXGBoost, false},
+	{"flux", func(p *v1alpha1.MLPolicy) bool { return p.Flux != nil }, buildFlux, true},
+}
+
+// UsesNumProcPerNode says whether spec.trainer.numProcPerNode means anything under the
+// policy, and names its framework for messages.
+func UsesNumProcPerNode(policy *v1alpha1.MLPolicy) (used bool, name string) {
+	if policy != nil {
+		for _, e := range table {
+			if e.selected(policy) {
+				return e.processes, e.name
+			}
+		}
+	}
+	return false, "none"
 }
 
 // policyPath is where frameworks are configured in a runtime.
