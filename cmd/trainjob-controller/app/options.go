@@ -24,6 +24,7 @@ type Options struct {
 	// BindAddress of /healthz, /readyz and /metrics, host:port; "0" serves nothing.
 	BindAddress string
 
+	Webhook        WebhookOptions
 	LeaderElection componentbaseconfig.LeaderElectionConfiguration
 	Logs           *logsapi.LoggingConfiguration
 }
@@ -34,6 +35,7 @@ func NewOptions() *Options {
 		KubeAPIQPS: 500, KubeAPIBurst: 1000,
 		SnapshotSyncs: 10, JobSetSyncs: 10, LifecycleSyncs: 5,
 		BindAddress: ":8080",
+		Webhook:     newWebhookOptions(),
 		LeaderElection: componentbaseconfig.LeaderElectionConfiguration{
 			LeaderElect:       true,
 			LeaseDuration:     metav1.Duration{Duration: 15 * time.Second},
@@ -63,6 +65,7 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	fs = sections.FlagSet("serving")
 	fs.StringVar(&o.BindAddress, "bind-address", o.BindAddress, "Address, host:port, on which /healthz, /readyz and /metrics are served. 0 serves nothing.")
 
+	o.Webhook.addFlags(sections.FlagSet("webhook"))
 	options.BindLeaderElectionFlags(&o.LeaderElection, sections.FlagSet("leader election"))
 	logsapi.AddFlags(o.Logs, sections.FlagSet("logs"))
 	return sections
@@ -95,6 +98,7 @@ func (o *Options) Validate() []error {
 			wrong("bind-address", o.BindAddress, "must be host:port, such as 127.0.0.1:8080 or :8080, or 0")
 		}
 	}
+	errs = append(errs, o.Webhook.validate()...)
 	return append(errs, o.validateLeaderElection()...)
 }
 
