@@ -51,7 +51,7 @@ bench: ## Measure a burst of TrainJobs and the idle controller, beside a plain c
 
 .PHONY: cover
 cover: ## Show the coverage of the pure packages.
-	go test -cover ./pkg/lifetime ./pkg/render/... ./pkg/runtimesnapshot ./pkg/trainjob
+	go test -cover ./pkg/lifetime ./pkg/render/... ./pkg/runtimesnapshot ./pkg/trainjob ./pkg/validation
 
 .PHONY: generate
 generate: ## Write everything that is generated from apis/.

@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
 	"github.com/trainjob/controller/pkg/render"
@@ -79,37 +78,6 @@ func eachPatchedContainer(job *trainer.TrainJob, visit func(rjob, list string, p
 	}
 }
 
-// checkJobSet refuses references within a JobSet that lead nowhere, as JobSet's own
-// admission would when the job is to start.
-func checkJobSet(spec *jobset.JobSetSpec) field.ErrorList {
-	var errs field.ErrorList
-	known := func(path *field.Path, names ...string) {
-		for i, name := range names {
-			if framework.FindReplicatedJob(spec, name) == nil {
-				errs = append(errs, invalid(path.Index(i), name, "the template has no such replicatedJob: name one of %s", framework.JobNames(spec)))
-			}
-		}
-	}
-	for i := range spec.ReplicatedJobs {
-		rjob := &spec.ReplicatedJobs[i]
-		for k, other := range rjob.DependsOn {
-			if !slices.ContainsFunc(spec.ReplicatedJobs[:i], func(r jobset.ReplicatedJob) bool { return r.Name == other.Name }) {
-				errs = append(errs, invalid(jobsPath.Key(rjob.Name).Child("dependsOn").Index(k).Child("name"), other.Name,
-					"a replicatedJob waits for one that stands before it: name one of those, or move it"))
-			}
-		}
-	}
-	if policy := spec.SuccessPolicy; policy != nil {
-		known(templatePath.Child("successPolicy", "targetReplicatedJobs"), policy.TargetReplicatedJobs...)
-	}
-	if policy := spec.FailurePolicy; policy != nil {
-		for i := range policy.Rules {
-			known(templatePath.Child("failurePolicy", "rules").Index(i).Child("targetReplicatedJobs"), policy.Rules[i].TargetReplicatedJobs...)
-		}
-	}
-	return errs
-}
-
 // checkPods refuses pods that the API server would refuse when the job has started, where
 // nobody would see it.
 func checkPods(job *trainer.TrainJob, objects *render.Objects) field.ErrorList {
@@ -137,17 +105,6 @@ func listsOf(pod *corev1.PodSpec) func(func(string, []corev1.Container) bool) {
 	return func(yield func(string, []corev1.Container) bool) {
 		_ = yield("initContainers", pod.InitContainers) && yield("containers", pod.Containers)
 	}
-}
-
-// claimNames are the volumes that JobSet adds to the pods that mount them.
-func claimNames(spec *jobset.JobSetSpec) []string {
-	var names []string
-	for i := range spec.VolumeClaimPolicies {
-		for k := range spec.VolumeClaimPolicies[i].Templates {
-			names = append(names, spec.VolumeClaimPolicies[i].Templates[k].Name)
-		}
-	}
-	return names
 }
 
 // containerOf is a container of what is built, and where it comes from.
@@ -188,7 +145,7 @@ func (c containerOf) checkMounts(pod *corev1.PodSpec, claims []string) field.Err
 		if !known {
 			err := field.NotFound(c.mountPath(i).Child("name"), shortened(mount.Name))
 			err.Detail = fmt.Sprintf("the pods of replicatedJob %s have no such volume (they have: %s): add it to volumes, or remove the mount", c.rjob, volumeNames(pod, claims))
-			errs = append(errs, err)
+			errs = append(errs, err.WithOrigin(byPatch))
 		}
 	}
 	return errs

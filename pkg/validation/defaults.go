@@ -12,8 +12,8 @@ import (
 
 // DefaultTrainJob fills in job, in place, what admission sets: the time of patches that
 // are new or changed, and time limits that a client has dropped which does not know them.
-// old is nil at creation. Doing it twice is the same as doing it once, also a moment
-// later. A job that is being deleted is left alone.
+// old is nil at creation. Doing it once more changes nothing: the API server may ask
+// again. A time that the client gives is kept. A job that is being deleted is left alone.
 func DefaultTrainJob(old, job *trainer.TrainJob, now time.Time) (warnings []string) {
 	if trainjob.BeingDeleted(job) {
 		return nil

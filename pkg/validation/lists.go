@@ -1,12 +1,12 @@
 package validation
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -116,7 +116,7 @@ func checkPodPatch(pod *trainer.PodTemplatePatch, path *field.Path) field.ErrorL
 		return errs
 	}
 	path = path.Child("spec")
-	errs = append(errs, metavalidation.ValidateLabels(pod.Spec.NodeSelector, path.Child("nodeSelector"))...)
+	errs = append(errs, checkLabels(pod.Spec.NodeSelector, path.Child("nodeSelector"))...)
 	for i := range pod.Spec.Tolerations {
 		errs = append(errs, checkToleration(&pod.Spec.Tolerations[i], path.Child("tolerations").Index(i))...)
 	}
@@ -137,7 +137,7 @@ func checkToleration(toleration *corev1.Toleration, path *field.Path) field.Erro
 	case exists && toleration.Value != "":
 		return field.ErrorList{invalid(path.Child("value"), toleration.Value, "with the operator Exists there is no value: remove it, or set Equal")}
 	case toleration.Key != "" && len(validation.IsQualifiedName(toleration.Key)) > 0:
-		return field.ErrorList{invalid(path.Child("key"), toleration.Key, "no taint can have this key: %s", strings.Join(validation.IsQualifiedName(toleration.Key), "; "))}
+		return field.ErrorList{badKey(path.Child("key"), toleration.Key)}
 	}
 	return nil
 }
@@ -146,6 +146,30 @@ func checkMetadata(metadata *metav1.ObjectMeta, path *field.Path) field.ErrorLis
 	if metadata == nil {
 		return nil
 	}
-	errs := metavalidation.ValidateLabels(metadata.Labels, path.Child("labels"))
-	return append(errs, apivalidation.ValidateAnnotations(metadata.Annotations, path.Child("annotations"))...)
+	errs := checkLabels(metadata.Labels, path.Child("labels"))
+	for _, key := range slices.Sorted(maps.Keys(metadata.Annotations)) {
+		if problems := validation.IsQualifiedName(strings.ToLower(key)); len(problems) > 0 {
+			errs = append(errs, badKey(path.Child("annotations"), key))
+		}
+	}
+	return errs
+}
+
+// checkLabels refuses labels, or selectors of labels, that no object can have.
+func checkLabels(labels map[string]string, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		if problems := validation.IsQualifiedName(key); len(problems) > 0 {
+			errs = append(errs, badKey(path, key))
+		}
+		if problems := validation.IsValidLabelValue(labels[key]); len(problems) > 0 {
+			errs = append(errs, invalid(path.Key(shortened(key)), labels[key],
+				"a label's value has at most 63 letters, digits, '-', '_' and '.', and begins and ends with a letter or digit"))
+		}
+	}
+	return errs
+}
+
+func badKey(path *field.Path, key string) *field.Error {
+	return invalid(path, key, "a key consists of letters, digits, '-', '_' and '.', at most 63, after an optional prefix such as example.com/")
 }

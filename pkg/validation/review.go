@@ -35,6 +35,9 @@ func invalid(path *field.Path, value, format string, args ...any) *field.Error {
 	return field.Invalid(path, shortened(value), fmt.Sprintf(format, args...))
 }
 
+// byPatch marks errors of a runtime that a job can put right by a patch.
+const byPatch = "byPatch"
+
 // Paths that several rules speak of.
 var (
 	specPath       = field.NewPath("spec")

@@ -29,12 +29,12 @@ func Runtime(metadata *metav1.ObjectMeta, spec *trainer.TrainingRuntimeSpec) Rev
 	}
 	for _, err := range newFaults(simplestJob(spec), runtime).list {
 		switch {
-		case ofRuntime(err.Field):
+		case ofRuntime(err.Field) && err.Origin != byPatch:
 			review.Errors = append(review.Errors, err)
 		case err.Field == "metadata.name":
 			review.Errors = append(review.Errors, tooLongNames(err))
 		default:
-			review.Warnings = append(review.Warnings, fmt.Sprintf("jobs that do not say otherwise will be refused: %v", err))
+			review.Warnings = append(review.Warnings, fmt.Sprintf("jobs that do not put this right will be refused: %v", err))
 		}
 	}
 	warnOfTemplate(&review, spec)

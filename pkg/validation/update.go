@@ -2,6 +2,7 @@ package validation
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -55,18 +56,48 @@ func UpdateTrainJob(old, job *trainer.TrainJob, snapshot *runtimesnapshot.Runtim
 // checkFixed refuses changes of what was fixed at creation. Two ways of writing the same
 // are the same: clients that write a whole job back write "0.5" as "500m".
 func checkFixed(old, job *trainer.TrainJob) field.ErrorList {
+	was, is := &old.Spec, &job.Spec
 	var errs field.ErrorList
 	fixed := func(path *field.Path, same bool) {
 		if !same {
-			errs = append(errs, field.Forbidden(path, "it is fixed when the job is created: create the job anew to change it"))
+			errs = append(errs, isFixed(path))
 		}
 	}
-	was, is := &old.Spec, &job.Spec
 	fixed(runtimeRefPath, was.RuntimeRef.Name == is.RuntimeRef.Name && kindOf(old) == kindOf(job) &&
 		ptr.Deref(was.RuntimeRef.APIGroup, trainer.GroupName) == ptr.Deref(is.RuntimeRef.APIGroup, trainer.GroupName))
-	fixed(trainerPath, equality.Semantic.DeepEqual(was.Trainer, is.Trainer))
-	fixed(specPath.Child("initializer"), equality.Semantic.DeepEqual(was.Initializer, is.Initializer))
+	errs = append(errs, fixedFields(trainerPath, was.Trainer, is.Trainer)...)
+	path := specPath.Child("initializer")
+	if was.Initializer != nil && is.Initializer != nil {
+		errs = append(errs, fixedFields(path.Child("dataset"), was.Initializer.Dataset, is.Initializer.Dataset)...)
+		errs = append(errs, fixedFields(path.Child("model"), was.Initializer.Model, is.Initializer.Model)...)
+	} else {
+		fixed(path, was.Initializer == is.Initializer)
+	}
 	fixed(specPath.Child("managedBy"), ptr.Deref(was.ManagedBy, trainer.ManagedByTrainJobController) == ptr.Deref(is.ManagedBy, trainer.ManagedByTrainJobController))
+	return errs
+}
+
+func isFixed(path *field.Path) *field.Error {
+	return field.Forbidden(path, "it is fixed when the job is created: create the job anew to change it")
+}
+
+// fixedFields names the fields in which two structs differ, or the struct itself if one
+// of them is absent.
+func fixedFields[T any](path *field.Path, was, is *T) field.ErrorList {
+	if was == nil || is == nil {
+		if was != is {
+			return field.ErrorList{isFixed(path)}
+		}
+		return nil
+	}
+	var errs field.ErrorList
+	a, b := reflect.ValueOf(was).Elem(), reflect.ValueOf(is).Elem()
+	for i := range a.NumField() {
+		if !equality.Semantic.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()) {
+			name, _, _ := strings.Cut(a.Type().Field(i).Tag.Get("json"), ",")
+			errs = append(errs, isFixed(path.Child(name)))
+		}
+	}
 	return errs
 }
 

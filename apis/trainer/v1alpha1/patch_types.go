@@ -96,7 +96,9 @@ type PodTemplatePatch struct {
 
 // PodSpecPatch holds the fields of a pod's spec that a manager may change. Those a
 // JobSet cannot take after its first start are immutable here: to correct one, remove
-// the manager's entry while the job is suspended and add it anew.
+// the manager's entry while the job is suspended and add it anew. Of lists whose items
+// can be written in more than one way only names and numbers are compared here, so that
+// clients can write a whole job back; admission compares the rest.
 type PodSpecPatch struct {
 	// serviceAccountName replaces the service account.
 	// +kubebuilder:validation:MaxLength=253
@@ -108,7 +110,7 @@ type PodSpecPatch struct {
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=128
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="volumes of a patch are immutable"
+	// +kubebuilder:validation:XValidation:rule="self.map(v, v.name) == oldSelf.map(v, v.name)",message="volumes of a patch are immutable: remove the entry while the job is suspended and add it anew"
 	// +optional
 	Volumes []corev1.Volume `json:"volumes,omitempty"`
 
@@ -116,7 +118,8 @@ type PodSpecPatch struct {
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="initContainers of a patch are immutable"
+	// +kubebuilder:validation:XValidation:rule="self.map(c, c.name) == oldSelf.map(c, c.name)",message="initContainers of a patch are immutable: remove the entry while the job is suspended and add it anew"
+	// +kubebuilder:validation:XValidation:rule="self.map(c, [size(has(c.env) ? c.env : []), size(has(c.volumeMounts) ? c.volumeMounts : [])]) == oldSelf.map(c, [size(has(c.env) ? c.env : []), size(has(c.volumeMounts) ? c.volumeMounts : [])])",message="initContainers of a patch are immutable: remove the entry while the job is suspended and add it anew"
 	// +optional
 	InitContainers []ContainerPatch `json:"initContainers,omitempty"`
 
@@ -124,7 +127,8 @@ type PodSpecPatch struct {
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="containers of a patch are immutable"
+	// +kubebuilder:validation:XValidation:rule="self.map(c, c.name) == oldSelf.map(c, c.name)",message="containers of a patch are immutable: remove the entry while the job is suspended and add it anew"
+	// +kubebuilder:validation:XValidation:rule="self.map(c, [size(has(c.env) ? c.env : []), size(has(c.volumeMounts) ? c.volumeMounts : [])]) == oldSelf.map(c, [size(has(c.env) ? c.env : []), size(has(c.volumeMounts) ? c.volumeMounts : [])])",message="containers of a patch are immutable: remove the entry while the job is suspended and add it anew"
 	// +optional
 	Containers []ContainerPatch `json:"containers,omitempty"`
 

@@ -54,7 +54,12 @@ type TrainJobList struct {
 // TrainJobSpec is what the user asks for.
 // +kubebuilder:validation:XValidation:rule="has(self.initializer) == has(oldSelf.initializer)",message="spec.initializer is immutable: it cannot be added or removed later",fieldPath=".initializer"
 // +kubebuilder:validation:XValidation:rule="has(self.trainer) == has(oldSelf.trainer)",message="spec.trainer is immutable: it cannot be added or removed later",fieldPath=".trainer"
-// +kubebuilder:validation:XValidation:rule="(has(self.suspend) && self.suspend) || (has(oldSelf.suspend) && oldSelf.suspend) || (has(self.runtimePatches) == has(oldSelf.runtimePatches) && (!has(self.runtimePatches) || self.runtimePatches == oldSelf.runtimePatches))",message="spec.runtimePatches can be changed only while spec.suspend is true before or after the update",fieldPath=".runtimePatches"
+// +kubebuilder:validation:XValidation:rule="(has(self.suspend) && self.suspend) || (has(oldSelf.suspend) && oldSelf.suspend) || (has(self.runtimePatches) ? self.runtimePatches : []).map(p, p.manager) == (has(oldSelf.runtimePatches) ? oldSelf.runtimePatches : []).map(p, p.manager)",message="spec.runtimePatches can be changed only while spec.suspend is true before or after the update",fieldPath=".runtimePatches"
+// +kubebuilder:validation:XValidation:rule="(has(self.suspend) && self.suspend) || (has(oldSelf.suspend) && oldSelf.suspend) || !has(self.runtimePatches) || !has(oldSelf.runtimePatches) || self.runtimePatches.map(p, has(p.trainingRuntimeSpec) && has(p.trainingRuntimeSpec.template) && has(p.trainingRuntimeSpec.template.spec) && has(p.trainingRuntimeSpec.template.spec.replicatedJobs) ? p.trainingRuntimeSpec.template.spec.replicatedJobs.map(r, r.name) : []) == oldSelf.runtimePatches.map(p, has(p.trainingRuntimeSpec) && has(p.trainingRuntimeSpec.template) && has(p.trainingRuntimeSpec.template.spec) && has(p.trainingRuntimeSpec.template.spec.replicatedJobs) ? p.trainingRuntimeSpec.template.spec.replicatedJobs.map(r, r.name) : [])",message="spec.runtimePatches can be changed only while spec.suspend is true before or after the update",fieldPath=".runtimePatches"
+// +kubebuilder:validation:XValidation:rule="(has(self.suspend) && self.suspend) || (has(oldSelf.suspend) && oldSelf.suspend) || !has(self.runtimePatches) || !has(oldSelf.runtimePatches) || self.runtimePatches.map(p, has(p.trainingRuntimeSpec) && has(p.trainingRuntimeSpec.template) && has(p.trainingRuntimeSpec.template.spec) && has(p.trainingRuntimeSpec.template.spec.replicatedJobs) ? p.trainingRuntimeSpec.template.spec.replicatedJobs.map(r, has(r.template) && has(r.template.spec) && has(r.template.spec.template) && has(r.template.spec.template.spec) && has(r.template.spec.template.spec.nodeSelector) ? r.template.spec.template.spec.nodeSelector : {}) : []) == oldSelf.runtimePatches.map(p, has(p.trainingRuntimeSpec) && has(p.trainingRuntimeSpec.template) && has(p.trainingRuntimeSpec.template.spec) && has(p.trainingRuntimeSpec.template.spec.replicatedJobs) ? p.trainingRuntimeSpec.template.spec.replicatedJobs.map(r, has(r.template) && has(r.template.spec) && has(r.template.spec.template) && has(r.template.spec.template.spec) && has(r.template.spec.template.spec.nodeSelector) ? r.template.spec.template.spec.nodeSelector : {}) : [])",message="spec.runtimePatches can be changed only while spec.suspend is true before or after the update",fieldPath=".runtimePatches"
+// +kubebuilder:validation:XValidation:rule="(has(self.suspend) && self.suspend) || (has(oldSelf.suspend) && oldSelf.suspend) || !has(self.runtimePatches) || !has(oldSelf.runtimePatches) || self.runtimePatches.map(p, has(p.trainingRuntimeSpec) && has(p.trainingRuntimeSpec.template) && has(p.trainingRuntimeSpec.template.spec) && has(p.trainingRuntimeSpec.template.spec.replicatedJobs) ? p.trainingRuntimeSpec.template.spec.replicatedJobs.map(r, has(r.template) && has(r.template.spec) && has(r.template.spec.template) && has(r.template.spec.template.spec) && has(r.template.spec.template.spec.tolerations) ? r.template.spec.template.spec.tolerations.map(t, has(t.key) ? t.key : ”) : []) : []) == oldSelf.runtimePatches.map(p, has(p.trainingRuntimeSpec) && has(p.trainingRuntimeSpec.template) && has(p.trainingRuntimeSpec.template.spec) && has(p.trainingRuntimeSpec.template.spec.replicatedJobs) ? p.trainingRuntimeSpec.template.spec.replicatedJobs.map(r, has(r.template) && has(r.template.spec) && has(r.template.spec.template) && has(r.template.spec.template.spec) && has(r.template.spec.template.spec.tolerations) ? r.template.spec.template.spec.tolerations.map(t, has(t.key) ? t.key : ”) : []) : [])",message="spec.runtimePatches can be changed only while spec.suspend is true before or after the update",fieldPath=".runtimePatches"
+// +kubebuilder:validation:XValidation:rule="(has(self.suspend) && self.suspend) || (has(oldSelf.suspend) && oldSelf.suspend) || !has(self.runtimePatches) || !has(oldSelf.runtimePatches) || self.runtimePatches.map(p, has(p.trainingRuntimeSpec) && has(p.trainingRuntimeSpec.template) && has(p.trainingRuntimeSpec.template.spec) && has(p.trainingRuntimeSpec.template.spec.replicatedJobs) ? p.trainingRuntimeSpec.template.spec.replicatedJobs.map(r, has(r.template) && has(r.template.spec) && has(r.template.spec.template) && has(r.template.spec.template.metadata) && has(r.template.spec.template.metadata.labels) ? r.template.spec.template.metadata.labels : {}) : []) == oldSelf.runtimePatches.map(p, has(p.trainingRuntimeSpec) && has(p.trainingRuntimeSpec.template) && has(p.trainingRuntimeSpec.template.spec) && has(p.trainingRuntimeSpec.template.spec.replicatedJobs) ? p.trainingRuntimeSpec.template.spec.replicatedJobs.map(r, has(r.template) && has(r.template.spec) && has(r.template.spec.template) && has(r.template.spec.template.metadata) && has(r.template.spec.template.metadata.labels) ? r.template.spec.template.metadata.labels : {}) : [])",message="spec.runtimePatches can be changed only while spec.suspend is true before or after the update",fieldPath=".runtimePatches"
+// +kubebuilder:validation:XValidation:rule="(has(self.suspend) && self.suspend) || (has(oldSelf.suspend) && oldSelf.suspend) || !has(self.runtimePatches) || !has(oldSelf.runtimePatches) || self.runtimePatches.map(p, has(p.trainingRuntimeSpec) && has(p.trainingRuntimeSpec.template) && has(p.trainingRuntimeSpec.template.spec) && has(p.trainingRuntimeSpec.template.spec.replicatedJobs) ? p.trainingRuntimeSpec.template.spec.replicatedJobs.map(r, has(r.template) && has(r.template.spec) && has(r.template.spec.template) && has(r.template.spec.template.metadata) && has(r.template.spec.template.metadata.annotations) ? r.template.spec.template.metadata.annotations : {}) : []) == oldSelf.runtimePatches.map(p, has(p.trainingRuntimeSpec) && has(p.trainingRuntimeSpec.template) && has(p.trainingRuntimeSpec.template.spec) && has(p.trainingRuntimeSpec.template.spec.replicatedJobs) ? p.trainingRuntimeSpec.template.spec.replicatedJobs.map(r, has(r.template) && has(r.template.spec) && has(r.template.spec.template) && has(r.template.spec.template.metadata) && has(r.template.spec.template.metadata.annotations) ? r.template.spec.template.metadata.annotations : {}) : [])",message="spec.runtimePatches can be changed only while spec.suspend is true before or after the update",fieldPath=".runtimePatches"
 type TrainJobSpec struct {
 	// runtimeRef names the runtime the job is built from. It is read once, when the
 	// job is first reconciled; later edits of the runtime do not reach this job.
@@ -63,12 +68,10 @@ type TrainJobSpec struct {
 	RuntimeRef RuntimeRef `json:"runtimeRef,omitzero"`
 
 	// initializer configures the steps that fetch the dataset and the model.
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.initializer is immutable"
 	// +optional
 	Initializer *Initializer `json:"initializer,omitempty"`
 
 	// trainer configures the training step.
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.trainer is immutable"
 	// +optional
 	Trainer *Trainer `json:"trainer,omitempty"`
 
@@ -113,6 +116,7 @@ type TrainJobSpec struct {
 // RuntimeRef names a runtime.
 type RuntimeRef struct {
 	// name of the runtime; a TrainingRuntime is looked up in the job's namespace.
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="no runtime can have this name: names consist of lower-case letters, digits, '-' and '.', and begin and end with a letter or digit"
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +required
@@ -133,6 +137,8 @@ type RuntimeRef struct {
 }
 
 // Initializer configures the steps before training.
+// +kubebuilder:validation:XValidation:rule="has(self.dataset) == has(oldSelf.dataset)",message="spec.initializer.dataset is immutable: it cannot be added or removed later",fieldPath=".dataset"
+// +kubebuilder:validation:XValidation:rule="has(self.model) == has(oldSelf.model)",message="spec.initializer.model is immutable: it cannot be added or removed later",fieldPath=".model"
 type Initializer struct {
 	// dataset configures the container `dataset-initializer` of the replicatedJob
 	// labelled with that step.
@@ -146,6 +152,15 @@ type Initializer struct {
 }
 
 // DatasetInitializer says where the dataset comes from.
+//
+// Immutable, also for clients that write a whole job back: "0.5" and "500m", or a
+// variable with an empty value and one without, are the same, so the rules compare what
+// the fields mean. What they leave out is compared by admission.
+// +kubebuilder:validation:XValidation:rule="(has(self.storageUri) ? self.storageUri : ”) == (has(oldSelf.storageUri) ? oldSelf.storageUri : ”)",message="spec.initializer.dataset.storageUri is immutable: create the job anew to change it",fieldPath=".storageUri"
+// +kubebuilder:validation:XValidation:rule="(has(self.secretRef) && has(self.secretRef.name) ? self.secretRef.name : ”) == (has(oldSelf.secretRef) && has(oldSelf.secretRef.name) ? oldSelf.secretRef.name : ”)",message="spec.initializer.dataset.secretRef is immutable: create the job anew to change it",fieldPath=".secretRef"
+// +kubebuilder:validation:XValidation:rule="(has(self.env) ? self.env : []).map(e, [e.name, has(e.value) ? e.value : ”]) == (has(oldSelf.env) ? oldSelf.env : []).map(e, [e.name, has(e.value) ? e.value : ”])",message="spec.initializer.dataset.env is immutable: create the job anew to change it",fieldPath=".env"
+// +kubebuilder:validation:XValidation:rule="(has(self.env) ? self.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.secretKeyRef)).map(e, [e.name, has(e.valueFrom.secretKeyRef.name) ? e.valueFrom.secretKeyRef.name : ”, e.valueFrom.secretKeyRef.key]) == (has(oldSelf.env) ? oldSelf.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.secretKeyRef)).map(e, [e.name, has(e.valueFrom.secretKeyRef.name) ? e.valueFrom.secretKeyRef.name : ”, e.valueFrom.secretKeyRef.key]) && (has(self.env) ? self.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.configMapKeyRef)).map(e, [e.name, has(e.valueFrom.configMapKeyRef.name) ? e.valueFrom.configMapKeyRef.name : ”, e.valueFrom.configMapKeyRef.key]) == (has(oldSelf.env) ? oldSelf.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.configMapKeyRef)).map(e, [e.name, has(e.valueFrom.configMapKeyRef.name) ? e.valueFrom.configMapKeyRef.name : ”, e.valueFrom.configMapKeyRef.key]) && (has(self.env) ? self.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.fieldRef)).map(e, [e.name, e.valueFrom.fieldRef.fieldPath]) == (has(oldSelf.env) ? oldSelf.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.fieldRef)).map(e, [e.name, e.valueFrom.fieldRef.fieldPath]) && (has(self.env) ? self.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.resourceFieldRef)).map(e, [e.name, e.valueFrom.resourceFieldRef.resource]) == (has(oldSelf.env) ? oldSelf.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.resourceFieldRef)).map(e, [e.name, e.valueFrom.resourceFieldRef.resource]) && (has(self.env) ? self.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.fileKeyRef)).map(e, [e.name, e.valueFrom.fileKeyRef.path, e.valueFrom.fileKeyRef.key]) == (has(oldSelf.env) ? oldSelf.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.fileKeyRef)).map(e, [e.name, e.valueFrom.fileKeyRef.path, e.valueFrom.fileKeyRef.key])",message="spec.initializer.dataset.env is immutable: create the job anew to change it",fieldPath=".env"
+// +kubebuilder:validation:XValidation:rule="!has(self.storageUri) || size(self.storageUri) == 0 || !has(self.env) || !self.env.exists(e, e.name == 'STORAGE_URI')",message="STORAGE_URI is set from storageUri: remove one of the two",fieldPath=".env"
 type DatasetInitializer struct {
 	// storageUri is a URI (s3://bucket/path, hf://org/name, …) or an absolute path.
 	// +kubebuilder:validation:Pattern=`^([A-Za-z][A-Za-z0-9+.-]*://.+|/.*)$`
@@ -157,6 +172,8 @@ type DatasetInitializer struct {
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=128
+	// +kubebuilder:validation:XValidation:rule="self.all(e, size(e.name) > 0)",message="every variable needs a name"
+	// +kubebuilder:validation:XValidation:rule="self.all(e, !(has(e.valueFrom) && has(e.value) && size(e.value) > 0))",message="a variable has a value or a valueFrom: remove one of the two"
 	// +optional
 	Env []corev1.EnvVar `json:"env,omitempty"`
 
@@ -166,6 +183,15 @@ type DatasetInitializer struct {
 }
 
 // ModelInitializer says where the pre-trained model comes from.
+//
+// Immutable, also for clients that write a whole job back: "0.5" and "500m", or a
+// variable with an empty value and one without, are the same, so the rules compare what
+// the fields mean. What they leave out is compared by admission.
+// +kubebuilder:validation:XValidation:rule="(has(self.storageUri) ? self.storageUri : ”) == (has(oldSelf.storageUri) ? oldSelf.storageUri : ”)",message="spec.initializer.model.storageUri is immutable: create the job anew to change it",fieldPath=".storageUri"
+// +kubebuilder:validation:XValidation:rule="(has(self.secretRef) && has(self.secretRef.name) ? self.secretRef.name : ”) == (has(oldSelf.secretRef) && has(oldSelf.secretRef.name) ? oldSelf.secretRef.name : ”)",message="spec.initializer.model.secretRef is immutable: create the job anew to change it",fieldPath=".secretRef"
+// +kubebuilder:validation:XValidation:rule="(has(self.env) ? self.env : []).map(e, [e.name, has(e.value) ? e.value : ”]) == (has(oldSelf.env) ? oldSelf.env : []).map(e, [e.name, has(e.value) ? e.value : ”])",message="spec.initializer.model.env is immutable: create the job anew to change it",fieldPath=".env"
+// +kubebuilder:validation:XValidation:rule="(has(self.env) ? self.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.secretKeyRef)).map(e, [e.name, has(e.valueFrom.secretKeyRef.name) ? e.valueFrom.secretKeyRef.name : ”, e.valueFrom.secretKeyRef.key]) == (has(oldSelf.env) ? oldSelf.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.secretKeyRef)).map(e, [e.name, has(e.valueFrom.secretKeyRef.name) ? e.valueFrom.secretKeyRef.name : ”, e.valueFrom.secretKeyRef.key]) && (has(self.env) ? self.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.configMapKeyRef)).map(e, [e.name, has(e.valueFrom.configMapKeyRef.name) ? e.valueFrom.configMapKeyRef.name : ”, e.valueFrom.configMapKeyRef.key]) == (has(oldSelf.env) ? oldSelf.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.configMapKeyRef)).map(e, [e.name, has(e.valueFrom.configMapKeyRef.name) ? e.valueFrom.configMapKeyRef.name : ”, e.valueFrom.configMapKeyRef.key]) && (has(self.env) ? self.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.fieldRef)).map(e, [e.name, e.valueFrom.fieldRef.fieldPath]) == (has(oldSelf.env) ? oldSelf.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.fieldRef)).map(e, [e.name, e.valueFrom.fieldRef.fieldPath]) && (has(self.env) ? self.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.resourceFieldRef)).map(e, [e.name, e.valueFrom.resourceFieldRef.resource]) == (has(oldSelf.env) ? oldSelf.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.resourceFieldRef)).map(e, [e.name, e.valueFrom.resourceFieldRef.resource]) && (has(self.env) ? self.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.fileKeyRef)).map(e, [e.name, e.valueFrom.fileKeyRef.path, e.valueFrom.fileKeyRef.key]) == (has(oldSelf.env) ? oldSelf.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.fileKeyRef)).map(e, [e.name, e.valueFrom.fileKeyRef.path, e.valueFrom.fileKeyRef.key])",message="spec.initializer.model.env is immutable: create the job anew to change it",fieldPath=".env"
+// +kubebuilder:validation:XValidation:rule="!has(self.storageUri) || size(self.storageUri) == 0 || !has(self.env) || !self.env.exists(e, e.name == 'STORAGE_URI')",message="STORAGE_URI is set from storageUri: remove one of the two",fieldPath=".env"
 type ModelInitializer struct {
 	// storageUri is a URI (s3://bucket/path, hf://org/name, …) or an absolute path.
 	// +kubebuilder:validation:MaxLength=2048
@@ -176,6 +202,8 @@ type ModelInitializer struct {
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=128
+	// +kubebuilder:validation:XValidation:rule="self.all(e, size(e.name) > 0)",message="every variable needs a name"
+	// +kubebuilder:validation:XValidation:rule="self.all(e, !(has(e.valueFrom) && has(e.value) && size(e.value) > 0))",message="a variable has a value or a valueFrom: remove one of the two"
 	// +optional
 	Env []corev1.EnvVar `json:"env,omitempty"`
 
@@ -185,6 +213,20 @@ type ModelInitializer struct {
 }
 
 // Trainer configures the container `node` of the replicatedJob labelled as trainer.
+//
+// Immutable, also for clients that write a whole job back: "0.5" and "500m", or a
+// variable with an empty value and one without, are the same, so the rules compare what
+// the fields mean. What they leave out is compared by admission.
+// +kubebuilder:validation:XValidation:rule="(has(self.image) ? self.image : ”) == (has(oldSelf.image) ? oldSelf.image : ”)",message="spec.trainer.image is immutable: create the job anew to change it",fieldPath=".image"
+// +kubebuilder:validation:XValidation:rule="(has(self.command) ? self.command : []) == (has(oldSelf.command) ? oldSelf.command : [])",message="spec.trainer.command is immutable: create the job anew to change it",fieldPath=".command"
+// +kubebuilder:validation:XValidation:rule="(has(self.args) ? self.args : []) == (has(oldSelf.args) ? oldSelf.args : [])",message="spec.trainer.args is immutable: create the job anew to change it",fieldPath=".args"
+// +kubebuilder:validation:XValidation:rule="(has(self.numNodes) ? self.numNodes : -1) == (has(oldSelf.numNodes) ? oldSelf.numNodes : -1)",message="spec.trainer.numNodes is immutable: create the job anew to change it",fieldPath=".numNodes"
+// +kubebuilder:validation:XValidation:rule="(has(self.numProcPerNode) ? self.numProcPerNode : -1) == (has(oldSelf.numProcPerNode) ? oldSelf.numProcPerNode : -1)",message="spec.trainer.numProcPerNode is immutable: create the job anew to change it",fieldPath=".numProcPerNode"
+// +kubebuilder:validation:XValidation:rule="(has(self.env) ? self.env : []).map(e, [e.name, has(e.value) ? e.value : ”]) == (has(oldSelf.env) ? oldSelf.env : []).map(e, [e.name, has(e.value) ? e.value : ”])",message="spec.trainer.env is immutable: create the job anew to change it",fieldPath=".env"
+// +kubebuilder:validation:XValidation:rule="(has(self.env) ? self.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.secretKeyRef)).map(e, [e.name, has(e.valueFrom.secretKeyRef.name) ? e.valueFrom.secretKeyRef.name : ”, e.valueFrom.secretKeyRef.key]) == (has(oldSelf.env) ? oldSelf.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.secretKeyRef)).map(e, [e.name, has(e.valueFrom.secretKeyRef.name) ? e.valueFrom.secretKeyRef.name : ”, e.valueFrom.secretKeyRef.key]) && (has(self.env) ? self.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.configMapKeyRef)).map(e, [e.name, has(e.valueFrom.configMapKeyRef.name) ? e.valueFrom.configMapKeyRef.name : ”, e.valueFrom.configMapKeyRef.key]) == (has(oldSelf.env) ? oldSelf.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.configMapKeyRef)).map(e, [e.name, has(e.valueFrom.configMapKeyRef.name) ? e.valueFrom.configMapKeyRef.name : ”, e.valueFrom.configMapKeyRef.key]) && (has(self.env) ? self.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.fieldRef)).map(e, [e.name, e.valueFrom.fieldRef.fieldPath]) == (has(oldSelf.env) ? oldSelf.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.fieldRef)).map(e, [e.name, e.valueFrom.fieldRef.fieldPath]) && (has(self.env) ? self.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.resourceFieldRef)).map(e, [e.name, e.valueFrom.resourceFieldRef.resource]) == (has(oldSelf.env) ? oldSelf.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.resourceFieldRef)).map(e, [e.name, e.valueFrom.resourceFieldRef.resource]) && (has(self.env) ? self.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.fileKeyRef)).map(e, [e.name, e.valueFrom.fileKeyRef.path, e.valueFrom.fileKeyRef.key]) == (has(oldSelf.env) ? oldSelf.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.fileKeyRef)).map(e, [e.name, e.valueFrom.fileKeyRef.path, e.valueFrom.fileKeyRef.key])",message="spec.trainer.env is immutable: create the job anew to change it",fieldPath=".env"
+// +kubebuilder:validation:XValidation:rule="(has(self.resourcesPerNode) && has(self.resourcesPerNode.limits) ? self.resourcesPerNode.limits : {}).transformMap(k, v, quantity(string(v))) == (has(oldSelf.resourcesPerNode) && has(oldSelf.resourcesPerNode.limits) ? oldSelf.resourcesPerNode.limits : {}).transformMap(k, v, quantity(string(v)))",message="spec.trainer.resourcesPerNode is immutable: create the job anew to change it",fieldPath=".resourcesPerNode"
+// +kubebuilder:validation:XValidation:rule="(has(self.resourcesPerNode) && has(self.resourcesPerNode.requests) ? self.resourcesPerNode.requests : {}).transformMap(k, v, quantity(string(v))) == (has(oldSelf.resourcesPerNode) && has(oldSelf.resourcesPerNode.requests) ? oldSelf.resourcesPerNode.requests : {}).transformMap(k, v, quantity(string(v)))",message="spec.trainer.resourcesPerNode is immutable: create the job anew to change it",fieldPath=".resourcesPerNode"
+// +kubebuilder:validation:XValidation:rule="(has(self.resourcesPerNode) && has(self.resourcesPerNode.claims) ? self.resourcesPerNode.claims : []).map(c, c.name) == (has(oldSelf.resourcesPerNode) && has(oldSelf.resourcesPerNode.claims) ? oldSelf.resourcesPerNode.claims : []).map(c, c.name)",message="spec.trainer.resourcesPerNode is immutable: create the job anew to change it",fieldPath=".resourcesPerNode"
 type Trainer struct {
 	// image replaces the container's image.
 	// +kubebuilder:validation:MaxLength=500
@@ -210,6 +252,8 @@ type Trainer struct {
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=128
+	// +kubebuilder:validation:XValidation:rule="self.all(e, size(e.name) > 0)",message="every variable needs a name"
+	// +kubebuilder:validation:XValidation:rule="self.all(e, !(has(e.valueFrom) && has(e.value) && size(e.value) > 0))",message="a variable has a value or a valueFrom: remove one of the two"
 	// +optional
 	Env []corev1.EnvVar `json:"env,omitempty"`
 

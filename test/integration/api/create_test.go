@@ -32,6 +32,21 @@ var trainJobRules = map[string]rule{
 		``, `spec: {runtimeRef: null, suspend: true}`, "spec.runtimeRef"},
 	"a runtime's name has at most 253 characters": {
 		`spec: {runtimeRef: {name: ` + strings.Repeat("a", 253) + `}}`, `spec: {runtimeRef: {name: ` + strings.Repeat("a", 254) + `}}`, "spec.runtimeRef.name"},
+	"a runtime's name is one that a runtime can have": {
+		`spec: {runtimeRef: {name: a-1.b}}`, `spec: {runtimeRef: {name: A_1}}`, "no runtime can have this name"},
+	"a runtime's name does not end with a dot": {
+		`spec: {runtimeRef: {name: a.b}}`, `spec: {runtimeRef: {name: a.}}`, "no runtime can have this name"},
+	"a variable has a name": {
+		`spec: {trainer: {env: [{name: A}]}}`, `spec: {trainer: {env: [{name: ""}]}}`, "every variable needs a name"},
+	"a variable has a value or a source": {
+		`spec: {trainer: {env: [{name: A, value: "", valueFrom: {fieldRef: {fieldPath: metadata.name}}}]}}`,
+		`spec: {trainer: {env: [{name: A, value: "1", valueFrom: {fieldRef: {fieldPath: metadata.name}}}]}}`, "remove one of the two"},
+	"a dataset's URI is given in one place": {
+		`spec: {initializer: {dataset: {env: [{name: STORAGE_URI, value: /d}]}}}`,
+		`spec: {initializer: {dataset: {storageUri: /d, env: [{name: STORAGE_URI, value: /d}]}}}`, "STORAGE_URI is set from storageUri"},
+	"a model's URI is given in one place": {
+		`spec: {initializer: {model: {storageUri: /d, env: [{name: OTHER, value: /d}]}}}`,
+		`spec: {initializer: {model: {storageUri: /d, env: [{name: STORAGE_URI, value: /d}]}}}`, "STORAGE_URI is set from storageUri"},
 	"only two controllers are known": {
 		`spec: {managedBy: kueue.x-k8s.io/multikueue}`, `spec: {managedBy: example.com/mine}`, "spec.managedBy"},
 	"the time to live may be zero": {
@@ -131,7 +146,29 @@ spec:
           spec: {template: {spec: {containers: [{name: node, image: "node:1"}]}}}
 `
 
+// jobsOf writes a template with these replicatedJobs: name, step and replicas of each.
+func jobsOf(jobs ...[3]string) string {
+	var all []string
+	for _, job := range jobs {
+		all = append(all, `{name: `+job[0]+`, replicas: `+job[2]+`, template: {metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: `+job[1]+`}}, spec: {template: {spec: {containers: [{name: c, image: "c:1"}]}}}}}`)
+	}
+	return `spec: {template: {spec: {replicatedJobs: [` + strings.Join(all, ", ") + `]}}}`
+}
+
 var runtimeRules = map[string]rule{
+	"a step has one replica": {
+		jobsOf([3]string{"a", "trainer", "1"}, [3]string{"b", "other", "2"}), jobsOf([3]string{"a", "trainer", "2"}), "has one replica"},
+	"an initializer has one replica": {
+		jobsOf([3]string{"a", "trainer", "1"}, [3]string{"b", "model-initializer", "1"}), jobsOf([3]string{"b", "model-initializer", "2"}), "spec.template.spec.replicatedJobs"},
+	"one job trains": {
+		jobsOf([3]string{"a", "trainer", "1"}, [3]string{"b", "dataset-initializer", "1"}),
+		jobsOf([3]string{"a", "trainer", "1"}, [3]string{"b", "trainer", "1"}), "only one replicatedJob can have the label"},
+	"one job fetches the dataset": {
+		jobsOf([3]string{"a", "dataset-initializer", "1"}, [3]string{"b", "model-initializer", "1"}),
+		jobsOf([3]string{"a", "dataset-initializer", "1"}, [3]string{"b", "dataset-initializer", "1"}), "dataset-initializer"},
+	"one job fetches the model": {
+		jobsOf([3]string{"a", "dataset-initializer", "1"}, [3]string{"b", "model-initializer", "1"}),
+		jobsOf([3]string{"a", "model-initializer", "1"}, [3]string{"b", "model-initializer", "1"}), "model-initializer"},
 	"a runtime is not empty": {
 		``, `spec: {template: null}`, "spec"},
 	"one framework only": {

@@ -26,19 +26,48 @@ var immutable = map[string]fixed{
 		refused: []string{`spec: {runtimeRef: {name: other}}`, `spec: {runtimeRef: {kind: TrainingRuntime}}`, `spec: {runtimeRef: {apiGroup: example.com}}`},
 		names:   "spec.runtimeRef"},
 	"trainer": {
-		job:     `spec: {trainer: {numNodes: 2, env: [{name: A, value: "1"}]}}`,
-		allowed: []string{`spec: {trainer: {numNodes: 2}}`},
-		refused: []string{`spec: {trainer: {numNodes: 3}}`, `spec: {trainer: {image: new}}`, `spec: {trainer: {env: []}}`, `spec: {trainer: null}`},
-		names:   "spec.trainer"},
+		job: `spec: {trainer: {numNodes: 2, env: [{name: A, value: "1"}, {name: B, valueFrom: {secretKeyRef: {name: s, key: k}}}], resourcesPerNode: {limits: {cpu: "0.5", memory: 1Gi}, requests: {cpu: "0.5"}}}}`,
+		allowed: []string{
+			`spec: {trainer: {numNodes: 2}}`,
+			`spec: {trainer: {resourcesPerNode: {limits: {cpu: 500m, memory: 1024Mi}}}}`,
+			`spec: {trainer: {command: [], args: []}}`,
+			`spec: {trainer: {image: ""}}`},
+		refused: []string{
+			`spec: {trainer: {numNodes: 3}}`, `spec: {trainer: {numNodes: null}}`, `spec: {trainer: {numProcPerNode: 1}}`,
+			`spec: {trainer: {image: new}}`, `spec: {trainer: {command: [a]}}`, `spec: {trainer: {args: [a]}}`,
+			`spec: {trainer: {env: []}}`, `spec: {trainer: {env: null}}`, `spec: {trainer: null}`, `spec: {trainer: {env: [{name: A, value: "1"}]}}`,
+			`spec: {trainer: {env: [{name: A, value: "2"}, {name: B, valueFrom: {secretKeyRef: {name: s, key: k}}}]}}`,
+			`spec: {trainer: {env: [{name: A}, {name: B, valueFrom: {secretKeyRef: {name: s, key: k}}}]}}`,
+			`spec: {trainer: {env: [{name: C, value: "1"}, {name: B, valueFrom: {secretKeyRef: {name: s, key: k}}}]}}`,
+			`spec: {trainer: {env: [{name: A, value: "1"}, {name: B, valueFrom: {secretKeyRef: {name: s, key: other}}}]}}`,
+			`spec: {trainer: {env: [{name: A, value: "1"}, {name: B, valueFrom: {secretKeyRef: {name: other, key: k}}}]}}`,
+			`spec: {trainer: {env: [{name: A, value: "1"}, {name: B, valueFrom: {configMapKeyRef: {name: s, key: k}}}]}}`,
+			`spec: {trainer: {env: [{name: A, value: "1"}, {name: B, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]}}`,
+			`spec: {trainer: {env: [{name: A, value: "1"}, {name: B, valueFrom: {resourceFieldRef: {resource: limits.cpu}}}]}}`,
+			`spec: {trainer: {env: [{name: A, value: "1"}, {name: B}]}}`,
+			`spec: {trainer: {resourcesPerNode: {limits: {cpu: 501m}}}}`, `spec: {trainer: {resourcesPerNode: {limits: {memory: null}}}}`,
+			`spec: {trainer: {resourcesPerNode: {limits: {nvidia.com/gpu: 1}}}}`, `spec: {trainer: {resourcesPerNode: {requests: {cpu: 1}}}}`,
+			`spec: {trainer: {resourcesPerNode: {requests: null}}}`, `spec: {trainer: {resourcesPerNode: null}}`,
+			`spec: {trainer: {resourcesPerNode: {claims: [{name: c}]}}}`},
+		names: "spec.trainer"},
 	"absent trainer": {
 		job:     ``,
 		refused: []string{`spec: {trainer: {}}`, `spec: {trainer: {numNodes: 2}}`},
 		names:   "spec.trainer"},
 	"initializer": {
-		job:     `spec: {initializer: {dataset: {storageUri: /a}}}`,
-		allowed: []string{`spec: {initializer: {dataset: {storageUri: /a}}}`},
-		refused: []string{`spec: {initializer: {dataset: {storageUri: /b}}}`, `spec: {initializer: {model: {}}}`, `spec: {initializer: null}`},
-		names:   "spec.initializer"},
+		job:     `spec: {initializer: {dataset: {storageUri: /a, secretRef: {name: s}, env: [{name: A, value: ""}]}}}`,
+		allowed: []string{`spec: {initializer: {dataset: {storageUri: /a}}}`, `spec: {initializer: {dataset: {env: [{name: A}]}}}`},
+		refused: []string{`spec: {initializer: {dataset: {storageUri: /b}}}`, `spec: {initializer: {dataset: {storageUri: null}}}`,
+			`spec: {initializer: {dataset: {secretRef: {name: t}}}}`, `spec: {initializer: {dataset: {secretRef: null}}}`,
+			`spec: {initializer: {dataset: {env: [{name: A, value: "1"}]}}}`, `spec: {initializer: {dataset: {env: null}}}`,
+			`spec: {initializer: {dataset: null}}`, `spec: {initializer: {model: {}}}`, `spec: {initializer: null}`},
+		names: "spec.initializer"},
+	"initializer of a model": {
+		job:     `spec: {initializer: {model: {storageUri: /a, secretRef: {name: s}, env: [{name: A, value: ""}]}}}`,
+		allowed: []string{`spec: {initializer: {model: {storageUri: /a, env: [{name: A}]}}}`},
+		refused: []string{`spec: {initializer: {model: {storageUri: /b}}}`, `spec: {initializer: {model: {secretRef: null}}}`,
+			`spec: {initializer: {model: {env: [{name: B}]}}}`, `spec: {initializer: {dataset: {}}}`},
+		names: "spec.initializer"},
 	"absent initializer": {
 		job:     ``,
 		refused: []string{`spec: {initializer: {}}`, `spec: {initializer: {model: {storageUri: /m}}}`},
@@ -96,11 +125,12 @@ func changedPod(was, is string) string { return atPod(strings.Replace(heldPod, w
 
 func init() {
 	// What JobSet cannot take after its first start stays as it is even while the job
-	// is suspended.
+	// is suspended. Of lists whose items can be written in more than one way, the schema
+	// compares what cannot; the rest is admission's to compare.
 	for field, change := range map[string][2]string{
 		"serviceAccountName": {"serviceAccountName: a", "serviceAccountName: b"},
-		"volumes":            {"emptyDir: {}", "hostPath: {path: /}"},
-		"containers":         {`value: "1"`, `value: "2"`},
+		"volumes":            {"name: v", "name: w"},
+		"containers":         {"{name: c, ", "{name: d, "},
 		"initContainers":     {"{name: i}", "{name: j}"},
 		"imagePullSecrets":   {"{name: s}", "{name: r}"},
 		"securityContext":    {"runAsUser: 1", "runAsUser: 2"},
@@ -110,6 +140,17 @@ func init() {
 			allowed: []string{atPod(heldPod), changedPod("a: b", "c: d"), changedPod("key: t", "key: u"), `spec: {runtimePatches: []}`},
 			refused: []string{changedPod(change[0], change[1])},
 			names:   "template.spec." + field,
+		}
+	}
+	for what, change := range map[string][2]string{
+		"a variable of a container": {`{name: A, value: "1"}`, `{name: A, value: "1"}, {name: B}`},
+		"all variables":             {`env: [{name: A, value: "1"}]`, `env: []`},
+		"a mount":                   {`{name: c, `, `{name: c, volumeMounts: [{name: v, mountPath: /v}], `},
+	} {
+		immutable["patch of "+what] = fixed{
+			job:     "spec: {suspend: true}\n---\n" + atPod(heldPod),
+			refused: []string{changedPod(change[0], change[1])},
+			names:   "template.spec.containers",
 		}
 	}
 }
@@ -150,19 +191,24 @@ func TestPatchesChangeOnlyInSuspension(t *testing.T) {
 		change  []string
 		refused bool
 	}{
-		"changed while suspended":              {before: []string{suspended, selector("a")}, change: []string{selector("b")}},
-		"added while suspended":                {before: []string{suspended}, change: []string{selector("b")}},
-		"removed while suspended":              {before: []string{suspended, selector("a")}, change: []string{none}},
-		"changed in the update that resumes":   {before: []string{suspended, selector("a")}, change: []string{running, selector("b")}},
-		"removed in the update that suspends":  {before: []string{running, selector("a")}, change: []string{suspended, none}},
-		"changed in the update that suspends":  {before: []string{running, selector("a")}, change: []string{suspended, selector("b")}},
-		"as they are, in the update of a run":  {before: []string{running, selector("a")}, change: []string{selector("a")}},
-		"changed while running":                {before: []string{running, selector("a")}, change: []string{selector("b")}, refused: true},
-		"added while running":                  {before: []string{running}, change: []string{selector("b")}, refused: true},
-		"removed while running":                {before: []string{running, selector("a")}, change: []string{none}, refused: true},
-		"emptied while running":                {before: []string{running, selector("a")}, change: []string{`spec: {runtimePatches: []}`}, refused: true},
-		"a second manager's while running":     {before: []string{running}, change: []string{`spec: {runtimePatches: [{manager: m}]}`}, refused: true},
-		"changed without a word about suspend": {before: []string{`spec: {suspend: null}`, selector("a")}, change: []string{selector("b")}, refused: true},
+		"changed while suspended":               {before: []string{suspended, selector("a")}, change: []string{selector("b")}},
+		"added while suspended":                 {before: []string{suspended}, change: []string{selector("b")}},
+		"removed while suspended":               {before: []string{suspended, selector("a")}, change: []string{none}},
+		"changed in the update that resumes":    {before: []string{suspended, selector("a")}, change: []string{running, selector("b")}},
+		"removed in the update that suspends":   {before: []string{running, selector("a")}, change: []string{suspended, none}},
+		"changed in the update that suspends":   {before: []string{running, selector("a")}, change: []string{suspended, selector("b")}},
+		"as they are, in the update of a run":   {before: []string{running, selector("a")}, change: []string{selector("a")}},
+		"written in another way, while running": {before: []string{running, atPod(`{volumes: [{name: v, emptyDir: {sizeLimit: 0.5Gi}}], containers: [{name: c, env: [{name: A, value: ""}]}]}`)}, change: []string{atPod(`{volumes: [{name: v, emptyDir: {sizeLimit: 512Mi}}], containers: [{name: c, env: [{name: A}]}]}`)}},
+		"no patches as an empty list":           {before: []string{running}, change: []string{`spec: {runtimePatches: []}`}},
+		"another toleration while running":      {before: []string{running, atPod(`{tolerations: [{key: a}]}`)}, change: []string{atPod(`{tolerations: [{key: b}]}`)}, refused: true},
+		"another job while running":             {before: []string{running, selector("a")}, change: []string{strings.Replace(selector("a"), "name: node", "name: other", 1)}, refused: true},
+		"another manager while running":         {before: []string{running, selector("a")}, change: []string{strings.Replace(selector("a"), "manager: m", "manager: n", 1)}, refused: true},
+		"changed while running":                 {before: []string{running, selector("a")}, change: []string{selector("b")}, refused: true},
+		"added while running":                   {before: []string{running}, change: []string{selector("b")}, refused: true},
+		"removed while running":                 {before: []string{running, selector("a")}, change: []string{none}, refused: true},
+		"emptied while running":                 {before: []string{running, selector("a")}, change: []string{`spec: {runtimePatches: []}`}, refused: true},
+		"a second manager's while running":      {before: []string{running}, change: []string{`spec: {runtimePatches: [{manager: m}]}`}, refused: true},
+		"changed without a word about suspend":  {before: []string{`spec: {suspend: null}`, selector("a")}, change: []string{selector("b")}, refused: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -12,6 +12,10 @@ import (
 // with apply.
 //
 // ModelInitializer says where the pre-trained model comes from.
+//
+// Immutable, also for clients that write a whole job back: "0.5" and "500m", or a
+// variable with an empty value and one without, are the same, so the rules compare what
+// the fields mean. What they leave out is compared by admission.
 type ModelInitializerApplyConfiguration struct {
 	// storageUri is a URI (s3://bucket/path, hf://org/name, …) or an absolute path.
 	StorageUri *string `json:"storageUri,omitempty"`

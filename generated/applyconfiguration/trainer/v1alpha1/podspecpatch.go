@@ -13,7 +13,9 @@ import (
 //
 // PodSpecPatch holds the fields of a pod's spec that a manager may change. Those a
 // JobSet cannot take after its first start are immutable here: to correct one, remove
-// the manager's entry while the job is suspended and add it anew.
+// the manager's entry while the job is suspended and add it anew. Of lists whose items
+// can be written in more than one way only names and numbers are compared here, so that
+// clients can write a whole job back; admission compares the rest.
 type PodSpecPatchApplyConfiguration struct {
 	// serviceAccountName replaces the service account.
 	ServiceAccountName *string `json:"serviceAccountName,omitempty"`

@@ -12,6 +12,10 @@ import (
 // with apply.
 //
 // Trainer configures the container `node` of the replicatedJob labelled as trainer.
+//
+// Immutable, also for clients that write a whole job back: "0.5" and "500m", or a
+// variable with an empty value and one without, are the same, so the rules compare what
+// the fields mean. What they leave out is compared by admission.
 type TrainerApplyConfiguration struct {
 	// image replaces the container's image.
 	Image *string `json:"image,omitempty"`

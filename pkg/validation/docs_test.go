@@ -1,0 +1,116 @@
+package validation
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+)
+
+var update = flag.Bool("update", false, "write the tables of docs/validation.md anew")
+
+const page = "../../docs/validation.md"
+
+// TestThePageSaysWhatIsSaid compares the tables of the page with what the rules say of
+// the examples, and with the rules in the CRDs.
+func TestThePageSaysWhatIsSaid(t *testing.T) {
+	const begin, end = "<!-- Written by `go test ./pkg/validation -update`. -->\n", "<!-- The tables end here. -->"
+	data, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, found := strings.Cut(string(data), begin)
+	got, after, ends := strings.Cut(rest, end)
+	if !found || !ends {
+		t.Fatal("the page has lost the comments around the tables")
+	}
+	var want strings.Builder
+	for _, chapter := range chapters() {
+		fmt.Fprintf(&want, "\n### %s\n\n| rule | CRD | controller without webhook | the webhook says, for example |\n|---|---|---|---|\n", chapter.title)
+		for _, example := range chapter.examples {
+			said := texts(example.beyond)[0]
+			fmt.Fprintf(&want, "| %s | %s | %s | %s |\n", example.rule, cmp.Or(example.crd, "–"), cmp.Or(example.controller, "–"), cell(said))
+		}
+	}
+	want.WriteString(schemaTable(t))
+	want.WriteString("\n")
+	if *update {
+		if err := os.WriteFile(page, []byte(before+begin+want.String()+end+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		got = want.String()
+	}
+	if diff := gocmp.Diff(got, want.String()); diff != "" {
+		t.Errorf("run the test with -update and read the difference before committing it (-page +code):\n%s", diff)
+	}
+}
+
+// cell makes a message fit into a table.
+func cell(text string) string {
+	text = strings.ReplaceAll(text, strings.Repeat("a", 47), "aaa…")
+	text = strings.ReplaceAll(text, strings.Repeat("n", 52), "nnn…")
+	return "`" + strings.ReplaceAll(text, "|", `\|`) + "`"
+}
+
+// schemaTable lists the rules of the CRDs that have messages of their own.
+func schemaTable(t *testing.T) string {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString("\n### The schemas by themselves\n\n| kind | field | message |\n|---|---|---|\n")
+	for _, resource := range []string{"trainjobs", "trainingruntimes"} {
+		data, err := os.ReadFile("../../artifacts/crds/trainer.kubeflow.org_" + resource + ".yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var crd struct {
+			Spec struct {
+				Names    struct{ Kind string }
+				Versions []struct {
+					Schema struct{ OpenAPIV3Schema any }
+				}
+			}
+		}
+		if err := yaml.Unmarshal(data, &crd); err != nil {
+			t.Fatal(err)
+		}
+		kind := strings.Replace(crd.Spec.Names.Kind, "TrainingRuntime", "both runtimes", 1)
+		told := map[string]bool{}
+		schemaRules(crd.Spec.Versions[0].Schema.OpenAPIV3Schema, "", func(path, at, message string) {
+			if strings.HasPrefix(path, ".spec.template.spec") {
+				return // what JobSet brings along is JobSet's
+			}
+			row := fmt.Sprintf("| %s | `%s` | %s |\n", kind, cmp.Or(strings.TrimPrefix(path+at, "."), "metadata.name"), message)
+			if !told[row] {
+				told[row] = true
+				b.WriteString(row)
+			}
+		})
+	}
+	return b.String()
+}
+
+// schemaRules visits the CEL rules of a schema, parents first: the path of the schema,
+// that of the field within it which a rule is about, and the message.
+func schemaRules(node any, path string, visit func(path, at, message string)) {
+	schema, _ := node.(map[string]any)
+	rules, _ := schema["x-kubernetes-validations"].([]any)
+	for _, item := range rules {
+		rule, _ := item.(map[string]any)
+		at, _ := rule["fieldPath"].(string)
+		visit(path, at, fmt.Sprint(rule["message"]))
+	}
+	properties, _ := schema["properties"].(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(properties)) {
+		schemaRules(properties[name], path+"."+name, visit)
+	}
+	if items := schema["items"]; items != nil {
+		schemaRules(items, path+"[]", visit)
+	}
+}

@@ -1,0 +1,102 @@
+package validation
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/utils/ptr"
+
+	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
+	"github.com/trainjob/controller/pkg/runtimesnapshot"
+	"github.com/trainjob/controller/test/builders"
+)
+
+func of(policy trainer.MLPolicySource) *runtimesnapshot.Runtime {
+	return runtimeOf(builders.PlainSpec(), func(spec *trainer.TrainingRuntimeSpec) {
+		spec.MLPolicy = &trainer.MLPolicy{NumNodes: ptr.To[int32](2), MLPolicySource: policy}
+	})
+}
+
+func TestEachFrameworkKeepsItsVariables(t *testing.T) {
+	jax, xgboost := of(trainer.MLPolicySource{JAX: &trainer.JAXMLPolicySource{}}), of(trainer.MLPolicySource{XGBoost: &trainer.XGBoostMLPolicySource{}})
+	mpi := runtimeOf(builders.MPISpec())
+	for name, c := range map[string]struct {
+		runtime        *runtimesnapshot.Runtime
+		reserved, free string
+	}{
+		"torch":   {torch(), "PET_NNODES PET_NPROC_PER_NODE PET_NODE_RANK PET_MASTER_ADDR PET_MASTER_PORT", "PET_MAX_RESTARTS JAX_PROCESS_ID"},
+		"jax":     {jax, "JAX_NUM_PROCESSES JAX_PROCESS_ID JAX_COORDINATOR_ADDRESS", "JAX_PLATFORMS PET_NNODES"},
+		"xgboost": {xgboost, "DMLC_TRACKER_URI DMLC_TRACKER_PORT DMLC_TASK_ID DMLC_NUM_WORKER", "DMLC_ROLE PET_NNODES"},
+		"mpi": {mpi, "OMPI_MCA_orte_default_hostfile OMPI_MCA_orte_keep_fqdn_hostnames OMPI_MCA_orte_set_default_slots OMPI_MCA_plm_rsh_args " +
+			"PRTE_MCA_prte_default_hostfile PRTE_MCA_plm_ssh_args", "OMPI_MCA_btl PET_NNODES"},
+		"flux": {of(trainer.MLPolicySource{Flux: &trainer.FluxMLPolicySource{}}), "", "FLUX_VIEW_IMAGE PET_NNODES"},
+		"none": {runtimeOf(builders.PlainSpec()), "", "PET_NNODES JAX_PROCESS_ID DMLC_TASK_ID OMPI_MCA_plm_rsh_args"},
+	} {
+		for _, variable := range strings.Fields(c.reserved) {
+			t.Run(name+" refuses "+variable, func(t *testing.T) {
+				review := CreateTrainJob(jobOf(`spec: {trainer: {env: [{name: `+variable+`, value: "1"}]}}`), c.runtime)
+				if len(review.Errors) != 1 || review.Errors[0].Field != "spec.trainer.env[0].name" || !strings.Contains(review.Errors[0].Detail, variable) {
+					t.Errorf("%q", texts(review))
+				}
+			})
+		}
+		for _, variable := range strings.Fields(c.free) {
+			t.Run(name+" accepts "+variable, func(t *testing.T) {
+				mustPass(t, variable, CreateTrainJob(jobOf(`spec: {trainer: {env: [{name: `+variable+`, value: "1"}]}}`), c.runtime))
+			})
+		}
+	}
+}
+
+func TestANumberOfProcessesIsRefusedWhereItWouldBePassedOver(t *testing.T) {
+	for name, c := range map[string]struct {
+		runtime *runtimesnapshot.Runtime
+		used    bool
+	}{
+		"torch":   {torch(), true},
+		"mpi":     {runtimeOf(builders.MPISpec()), true},
+		"flux":    {of(trainer.MLPolicySource{Flux: &trainer.FluxMLPolicySource{}}), true},
+		"jax":     {of(trainer.MLPolicySource{JAX: &trainer.JAXMLPolicySource{}}), false},
+		"xgboost": {of(trainer.MLPolicySource{XGBoost: &trainer.XGBoostMLPolicySource{}}), false},
+		"none":    {of(trainer.MLPolicySource{}), false},
+		"plain":   {runtimeOf(builders.PlainSpec()), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			review := CreateTrainJob(jobOf(`spec: {trainer: {numProcPerNode: 2}}`), c.runtime)
+			if passed := len(review.Errors) == 0; passed != c.used {
+				t.Errorf("passed is %v, want %v: %q", passed, c.used, texts(review))
+			}
+		})
+	}
+}
+
+// What spec.trainer says reaches the launcher and the workers of MPI. It is told once.
+func TestAFaultOfSeveralContainersIsToldOnce(t *testing.T) {
+	review := CreateTrainJob(jobOf(`spec: {trainer: {resourcesPerNode: {limits: {gpu: 1}}}}`), runtimeOf(builders.MPISpec()))
+	if len(review.Errors) != 1 || review.Errors[0].Field != "spec.trainer.resourcesPerNode.limits[gpu]" {
+		t.Errorf("%q", texts(review))
+	}
+}
+
+func TestAJobThatHasYetToGetItsNameIsReviewedAllTheSame(t *testing.T) {
+	nameless := func(prefix string) *trainer.TrainJob {
+		job := jobOf()
+		job.Name, job.GenerateName = "", prefix
+		return job
+	}
+	mustPass(t, "a short prefix", CreateTrainJob(nameless("bert-"), torch()))
+	review := CreateTrainJob(nameless(strings.Repeat("b", 45)), torch())
+	if len(review.Errors) != 1 || review.Errors[0].Field != "metadata.name" {
+		t.Errorf("a long prefix: %q", texts(review))
+	}
+}
+
+func BenchmarkUpdateOfPatches(b *testing.B) {
+	runtime := runtimeOf(builders.InitializerSpec())
+	old, job := jobOf(`spec: {suspend: true}`, started), jobOf(`spec: {suspend: true}`, started, inPod("node", `{nodeSelector: {zone: a}}`))
+	for b.Loop() {
+		if review := UpdateTrainJob(old, job, runtime); len(review.Errors) > 0 {
+			b.Fatal(review.Errors)
+		}
+	}
+}

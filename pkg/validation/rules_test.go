@@ -1,0 +1,381 @@
+package validation
+
+import (
+	"strings"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+
+	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
+	"github.com/trainjob/controller/pkg/runtimesnapshot"
+	"github.com/trainjob/controller/test/builders"
+)
+
+// example is a rule with an object just within it and one just beyond it. The page of
+// rules in docs shows what is said of the latter.
+type example struct {
+	// rule is a sentence.
+	rule string
+	// crd and controller say what they do about it.
+	crd, controller string
+	within, beyond  Review
+}
+
+const (
+	refused  = "refuses"
+	pending  = "`Pending/RuntimeInvalid`"
+	failing  = "the API server refuses the pods"
+	nothing  = ""
+	refusing = "`Pending/CreationFailed`"
+)
+
+// ofJobs are the rules for jobs that are created.
+func ofJobs() []example {
+	on := func(runtime *runtimesnapshot.Runtime, layers ...string) Review {
+		return CreateTrainJob(jobOf(layers...), runtime)
+	}
+	mpi := func(layers ...string) Review { return on(runtimeOf(builders.MPISpec()), layers...) }
+	long := func(nodes string) Review {
+		return on(torch(), `metadata: {name: `+strings.Repeat("a", 47)+`}`, `spec: {trainer: {numNodes: `+nodes+`}}`)
+	}
+	jax := func(spec *trainer.TrainingRuntimeSpec) {
+		spec.MLPolicy.Torch, spec.MLPolicy.JAX = nil, &trainer.JAXMLPolicySource{}
+	}
+	return []example{
+		{"the runtime exists", nothing, "`Pending/WaitingForRuntime`", on(torch()), on(nil)},
+		{"the runtime is of a kind that somebody understands", nothing, "`Failed/TrainingRuntimeNotSupported`",
+			OpaqueTrainJob(nil, jobOf(`spec: {runtimeRef: {apiGroup: example.com, kind: Recipe}}`)),
+			UnsupportedTrainJob(nil, jobOf(`spec: {runtimeRef: {apiGroup: example.com, kind: Recipe}}`))},
+		{"the runtime's name is one that a runtime can have", refused, "`Pending/WaitingForRuntime`",
+			on(torch(), `spec: {runtimeRef: {name: torch.v1}}`), on(nil, `spec: {runtimeRef: {name: Torch}}`)},
+		{"the runtime can be used", nothing, pending, on(torch()),
+			on(torch(func(spec *trainer.TrainingRuntimeSpec) { podOf(spec, "node").Containers[0].Name = "trainer" }))},
+		{"the pods' names have room", nothing, pending, long("10"), long("1000")},
+		{"the framework's variables are left to it", nothing, "the framework's value wins",
+			on(torch(), `spec: {trainer: {env: [{name: PET_MAX_RESTARTS, value: "3"}]}}`),
+			on(torch(), `spec: {trainer: {env: [{name: A}, {name: PET_NNODES, value: "3"}]}}`)},
+		{"the framework's variables are left to it in patches", nothing, "the framework's value wins",
+			on(torch(withInit("check")), inPod("node", `{initContainers: [{name: check, env: [{name: PET_NNODES, value: "3"}]}]}`)),
+			on(torch(withInit("check"), injecting("node", "check")), inPod("node", `{initContainers: [{name: check, env: [{name: PET_NNODES, value: "3"}]}]}`))},
+		{"a number of processes has an effect", nothing, "passed over",
+			on(torch(), `spec: {trainer: {numProcPerNode: 2}}`), on(torch(jax), `spec: {trainer: {numProcPerNode: 2}}`)},
+		{"the runtime has the step of an initializer", nothing, pending,
+			on(runtimeOf(builders.InitializerSpec()), `spec: {initializer: {model: {storageUri: "hf://org/m"}}}`),
+			on(torch(), `spec: {initializer: {model: {storageUri: "hf://org/m"}}}`)},
+		{"`STORAGE_URI` is given once", refused, "storageUri wins",
+			on(runtimeOf(builders.InitializerSpec()), `spec: {initializer: {model: {env: [{name: STORAGE_URI, value: /m}]}}}`),
+			on(runtimeOf(builders.InitializerSpec()), `spec: {initializer: {model: {storageUri: /m, env: [{name: STORAGE_URI, value: /m}]}}}`)},
+		{"an initializer's Secret has a possible name", nothing, failing,
+			on(runtimeOf(builders.InitializerSpec()), `spec: {initializer: {dataset: {secretRef: {name: s3}}}}`),
+			on(runtimeOf(builders.InitializerSpec()), `spec: {initializer: {dataset: {secretRef: {name: ""}}}}`)},
+		{"MPI has a node", nothing, pending, mpi(`spec: {trainer: {numNodes: 1}}`), mpi(`spec: {trainer: {numNodes: 0}}`)},
+		{"a patched replicatedJob exists", nothing, pending, on(torch(), inPod("node", `{}`)), on(torch(), inPod("worker", `{}`))},
+		{"a patched container exists", nothing, pending,
+			on(torch(), inPod("node", `{containers: [{name: node}]}`)), on(torch(), inPod("node", `{containers: [{name: trainer}]}`))},
+		{"a patched init container exists", nothing, pending,
+			on(torch(withInit("check")), inPod("node", `{initContainers: [{name: check}]}`)), on(torch(), inPod("node", `{initContainers: [{name: check}]}`))},
+		{"a volume claim is mounted", nothing, refusing, on(torch(mount, claim)), on(torch(claim))},
+		{"a mounted volume exists", nothing, failing,
+			on(torch(withVolume("data")), inPod("node", `{containers: [{name: node, volumeMounts: [{name: data, mountPath: /d}]}]}`)),
+			on(torch(withVolume("data")), inPod("node", `{containers: [{name: node, volumeMounts: [{name: date, mountPath: /d}]}]}`))},
+		{"a patch leaves the steps to the runtime", nothing, pending,
+			on(torch(), `spec: {runtimePatches: [{manager: m, trainingRuntimeSpec: {template: {spec: {replicatedJobs: [{name: node, template: {metadata: {labels: {a: b}}}}]}}}}]}`),
+			on(torch(), `spec: {runtimePatches: [{manager: m, trainingRuntimeSpec: {template: {spec: {replicatedJobs: [{name: node, template: {metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: dataset-initializer}}}}]}}}}]}`)},
+		{"a node selector can match a node", nothing, failing,
+			on(torch(), inPod("node", `{nodeSelector: {zone: a-1}}`)), on(torch(), inPod("node", `{nodeSelector: {zone: "a 1"}}`))},
+		{"a toleration can match a taint", nothing, failing,
+			on(torch(), inPod("node", `{tolerations: [{key: gpu, operator: Exists}]}`)), on(torch(), inPod("node", `{tolerations: [{key: gpu, operator: Exists, value: "yes"}]}`))},
+		{"a toleration without a key tolerates all", nothing, failing,
+			on(torch(), inPod("node", `{tolerations: [{operator: Exists}]}`)), on(torch(), inPod("node", `{tolerations: [{value: a}]}`))},
+		{"a toleration's key is one that a taint can have", nothing, failing,
+			on(torch(), inPod("node", `{tolerations: [{key: nvidia.com/gpu}]}`)), on(torch(), inPod("node", `{tolerations: [{key: "n v"}]}`))},
+		{"a label has a key", nothing, failing,
+			on(torch(), inPod("node", `{nodeSelector: {topology.kubernetes.io/zone: a}}`)), on(torch(), inPod("node", `{nodeSelector: {"/zone": a}}`))},
+		{"an annotation has a key", nothing, failing,
+			on(torch(), `spec: {runtimePatches: [{manager: m, trainingRuntimeSpec: {template: {metadata: {annotations: {example.com/a: "b c"}}}}}]}`),
+			on(torch(), `spec: {runtimePatches: [{manager: m, trainingRuntimeSpec: {template: {metadata: {annotations: {"a b": c}}}}}]}`)},
+		{"a label is one that a pod can have", nothing, failing,
+			on(torch(), `spec: {runtimePatches: [{manager: m, trainingRuntimeSpec: {template: {metadata: {labels: {a: b}}}}}]}`),
+			on(torch(), `spec: {runtimePatches: [{manager: m, trainingRuntimeSpec: {template: {metadata: {labels: {a: "b c"}}}}}]}`)},
+		{"a variable has a name", refused, failing,
+			on(torch(), `spec: {trainer: {env: [{name: A}]}}`), on(torch(), `spec: {trainer: {env: [{name: ""}]}}`)},
+		{"a variable's name is one that a process can have", nothing, failing,
+			on(torch(), `spec: {trainer: {env: [{name: A.b-c}]}}`), on(torch(), `spec: {trainer: {env: [{name: A=B}]}}`)},
+		{"a variable has a value or a source", refused, failing,
+			on(torch(), `spec: {trainer: {env: [{name: A, value: "", valueFrom: {fieldRef: {fieldPath: metadata.name}}}]}}`),
+			on(torch(), `spec: {trainer: {env: [{name: A, value: "1", valueFrom: {fieldRef: {fieldPath: metadata.name}}}]}}`)},
+		{"a variable has one source", nothing, failing,
+			on(torch(), `spec: {trainer: {env: [{name: A, valueFrom: {secretKeyRef: {name: s, key: k}}}]}}`),
+			on(torch(), `spec: {trainer: {env: [{name: A, valueFrom: {}}]}}`)},
+		{"a request is within its limit", nothing, failing,
+			on(torch(), `spec: {trainer: {resourcesPerNode: {limits: {cpu: 2}, requests: {cpu: 1500m}}}}`),
+			on(torch(), `spec: {trainer: {resourcesPerNode: {limits: {cpu: 2}, requests: {cpu: 3}}}}`)},
+		{"a quantity is not negative", nothing, failing,
+			on(torch(), `spec: {trainer: {resourcesPerNode: {limits: {memory: 0}}}}`),
+			on(torch(), `spec: {trainer: {resourcesPerNode: {limits: {memory: -1Gi}}}}`)},
+		{"devices are asked for by their full name", nothing, failing,
+			on(torch(), `spec: {trainer: {resourcesPerNode: {limits: {nvidia.com/gpu: 8}}}}`),
+			on(torch(), `spec: {trainer: {resourcesPerNode: {limits: {gpu: 8}}}}`)},
+		{"devices are whole", nothing, failing,
+			on(torch(), `spec: {trainer: {resourcesPerNode: {limits: {nvidia.com/gpu: "1.0"}}}}`),
+			on(torch(), `spec: {trainer: {resourcesPerNode: {limits: {nvidia.com/gpu: "0.5"}}}}`)},
+		{"devices are requested as they are limited", nothing, failing,
+			on(torch(), `spec: {trainer: {resourcesPerNode: {requests: {nvidia.com/gpu: 2}}}}`),
+			on(torch(), `spec: {trainer: {resourcesPerNode: {limits: {nvidia.com/gpu: 2}, requests: {nvidia.com/gpu: 1}}}}`)},
+		{"the training container has an image", nothing, failing,
+			on(torch(func(spec *trainer.TrainingRuntimeSpec) { podOf(spec, "node").Containers[0].Image = "" }), `spec: {trainer: {image: mine}}`),
+			on(torch(func(spec *trainer.TrainingRuntimeSpec) { podOf(spec, "node").Containers[0].Image = "" }))},
+	}
+}
+
+// warningsOfJobs are what is accepted with a warning.
+func warningsOfJobs() []example {
+	on := func(runtime *runtimesnapshot.Runtime, layers ...string) Review {
+		return CreateTrainJob(jobOf(layers...), runtime)
+	}
+	deprecated := torch()
+	deprecated.Metadata.Labels = map[string]string{trainer.LabelSupport: trainer.SupportDeprecated}
+	const queued = `metadata: {labels: {kueue.x-k8s.io/queue-name: q}}`
+	gpus := torch(withLimits("nvidia.com/gpu", "4", "cpu", "2"))
+	apart := runtimeOf(builders.InitializerSpec(), func(spec *trainer.TrainingRuntimeSpec) { podOf(spec, "node").Containers[0].VolumeMounts = nil })
+	both := func(zone string) Review {
+		return on(torch(), `spec: {runtimePatches: [`+entry("a", "node", `{nodeSelector: {zone: x}, tolerations: [{key: x}]}`)+`,`+
+			entry("b", "node", `{nodeSelector: {zone: `+zone+`}, tolerations: [{key: y}]}`)+`]}`)
+	}
+	back := func(layer string) Review {
+		return Review{Warnings: DefaultTrainJob(jobOf(`spec: {ttlSecondsAfterFinished: 600}`), jobOf(layer), now)}
+	}
+	return []example{
+		{"a finished job can be looked at", nothing, "", on(torch(), `spec: {ttlSecondsAfterFinished: 60}`), on(torch(), `spec: {ttlSecondsAfterFinished: 59}`)},
+		{"a time limit that a client has dropped is put back", "accepts the absence", "enforces what `status.lifecycle` says", back(`spec: {ttlSecondsAfterFinished: 600}`), back(`spec: {}`)},
+		{"the runtime is not deprecated", nothing, "", on(torch()), on(deprecated)},
+		{"Kueue counts the devices that the pods get", nothing, "",
+			on(gpus, queued, `spec: {trainer: {resourcesPerNode: {limits: {cpu: 4, nvidia.com/gpu: 4}}}}`),
+			on(gpus, queued, `spec: {trainer: {resourcesPerNode: {limits: {cpu: 4}}}}`)},
+		{"managers agree about a field", nothing, "the later one wins", both("x"), both("y")},
+		{"what an initializer fetches reaches the training", nothing, "",
+			on(runtimeOf(builders.InitializerSpec()), `spec: {initializer: {dataset: {storageUri: /d}}}`), on(apart, `spec: {initializer: {dataset: {storageUri: /d}}}`)},
+		{"a job of another controller has a runtime here", nothing, "",
+			on(torch(), `spec: {managedBy: kueue.x-k8s.io/multikueue}`), on(nil, `spec: {managedBy: kueue.x-k8s.io/multikueue}`)},
+	}
+}
+
+// ofUpdates are the rules for jobs that are changed.
+func ofUpdates() []example {
+	change := func(before, after string, layers ...string) Review {
+		return UpdateTrainJob(jobOf(append([]string{before}, layers...)...), jobOf(append([]string{after}, layers...)...), torch(withVolume("data")))
+	}
+	const suspended = `spec: {suspend: true}`
+	selector := func(zone string) string { return inPod("node", `{nodeSelector: {zone: `+zone+`}}`) }
+	affinity := func(name string) string {
+		return inPod("node", `{nodeSelector: {zone: `+name+`}, affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: `+name+`, operator: Exists}]}]}}}}`)
+	}
+	return []example{
+		{"the runtime is fixed", refused, "the snapshot stays as it is",
+			change(`spec: {runtimeRef: {kind: ClusterTrainingRuntime}}`, suspended), change(`spec: {}`, `spec: {runtimeRef: {name: other}}`)},
+		{"trainer is fixed", refused, "a JobSet that exists stays as it is",
+			change(`spec: {trainer: {resourcesPerNode: {limits: {cpu: "0.5"}}, env: [{name: A, value: ""}]}}`, `spec: {trainer: {resourcesPerNode: {limits: {cpu: 500m}}, env: [{name: A}]}}`),
+			change(`spec: {trainer: {resourcesPerNode: {limits: {cpu: "0.5"}}}}`, `spec: {trainer: {resourcesPerNode: {limits: {cpu: "0.6"}}}}`)},
+		{"initializer is fixed", refused, "a JobSet that exists stays as it is",
+			change(`spec: {initializer: {model: {storageUri: /a, env: []}}}`, `spec: {initializer: {model: {storageUri: /a}}}`),
+			change(`spec: {initializer: {model: {storageUri: /a}}}`, `spec: {initializer: {model: {storageUri: /b}}}`)},
+		{"managedBy is fixed", refused, "the job is left alone from then on",
+			change(`spec: {managedBy: trainer.kubeflow.org/trainjob-controller}`, suspended), change(`spec: {}`, `spec: {managedBy: kueue.x-k8s.io/multikueue}`)},
+		{"ttlSecondsAfterFinished is fixed", refused, "enforces what `status.lifecycle` says",
+			change(`spec: {ttlSecondsAfterFinished: 60}`, suspended), change(`spec: {ttlSecondsAfterFinished: 60}`, `spec: {ttlSecondsAfterFinished: 90}`)},
+		{"activeDeadlineSeconds is fixed", refused, "enforces what `status.lifecycle` says",
+			change(suspended, `spec: {activeDeadlineSeconds: 60}`, `status: {lifecycle: {activeDeadlineSeconds: 60}}`), change(`spec: {}`, `spec: {activeDeadlineSeconds: 60}`)},
+		{"patches change in suspension only", refused, "event `PatchNotApplied`",
+			change(selector("a"), selector("b"), suspended), change(selector("a"), selector("b"))},
+		{"a JobSet that exists takes only some fields of patches", "refuses the most of it", "event `PatchNotApplied`",
+			change(selector("a"), selector("b"), suspended, started), change(selector("a"), affinity("a"), suspended, started)},
+		{"a JobSet that exists keeps what patches have set", nothing, "event `PatchNotApplied`",
+			change(affinity("a"), selector("a"), suspended), change(affinity("a"), selector("a"), suspended, started)},
+		{"a change brings no fault", nothing, "`Pending/RuntimeInvalid`",
+			change(selector("a"), `spec: {runtimePatches: [`+entry("m", "node", `{nodeSelector: {zone: a}}`)+`, `+entry("n", "node", `{}`)+`]}`, suspended),
+			change(selector("a"), `spec: {runtimePatches: [`+entry("m", "node", `{nodeSelector: {zone: a}}`)+`, `+entry("n", "worker", `{}`)+`]}`, suspended)},
+	}
+}
+
+// ofRuntimes are the rules for runtimes of both kinds.
+func ofRuntimes() []example {
+	plain, torchSpec, mpiSpec := builders.PlainSpec, builders.TorchSpec, builders.MPISpec
+	on := func(spec func() trainer.TrainingRuntimeSpec, changes ...specChange) Review {
+		return reviewRuntime("torch", spec(), changes...)
+	}
+	node := func(change func(*jobset.ReplicatedJob)) specChange {
+		return func(spec *trainer.TrainingRuntimeSpec) { change(rjobOf(spec, "node")) }
+	}
+	add := func(rjob jobset.ReplicatedJob) specChange {
+		return func(spec *trainer.TrainingRuntimeSpec) {
+			spec.Template.Spec.ReplicatedJobs = append(spec.Template.Spec.ReplicatedJobs, rjob)
+		}
+	}
+	mode := func(mode batchv1.CompletionMode) specChange {
+		return node(func(rjob *jobset.ReplicatedJob) { rjob.Template.Spec.CompletionMode = &mode })
+	}
+	waiting := func(name string) specChange {
+		return func(spec *trainer.TrainingRuntimeSpec) {
+			waiter := builders.ReplicatedJob("last", "", "c")
+			waiter.DependsOn = []jobset.DependsOn{{Name: name, Status: jobset.DependencyReady}}
+			add(waiter)(spec)
+		}
+	}
+	targets := func(name string) specChange {
+		return func(spec *trainer.TrainingRuntimeSpec) {
+			spec.Template.Spec.SuccessPolicy = &jobset.SuccessPolicy{Operator: jobset.OperatorAny, TargetReplicatedJobs: []string{name}}
+		}
+	}
+	rule := func(name string) specChange {
+		return func(spec *trainer.TrainingRuntimeSpec) {
+			spec.Template.Spec.FailurePolicy = &jobset.FailurePolicy{Rules: []jobset.FailurePolicyRule{{Name: "r", Action: jobset.FailJobSet, TargetReplicatedJobs: []string{name}}}}
+		}
+	}
+	coordinator := func(name string) specChange {
+		return func(spec *trainer.TrainingRuntimeSpec) {
+			spec.Template.Spec.Coordinator = &jobset.Coordinator{ReplicatedJob: name}
+		}
+	}
+	subdomain := func(name string) specChange {
+		return func(spec *trainer.TrainingRuntimeSpec) { spec.Template.Spec.Network = &jobset.Network{Subdomain: name} }
+	}
+	renamed := func(name string) specChange { return node(func(rjob *jobset.ReplicatedJob) { rjob.Name = name }) }
+	return []example{
+		{"the template has jobs", nothing, pending, on(plain), on(plain, func(spec *trainer.TrainingRuntimeSpec) { spec.Template.Spec.ReplicatedJobs = nil })},
+		{"one job trains", nothing, pending, on(plain), on(plain, node(func(rjob *jobset.ReplicatedJob) { rjob.Template.Labels = nil }))},
+		{"only one job trains", refused, pending, on(plain, add(builders.ReplicatedJob("more", "", "c"))), on(plain, add(builders.ReplicatedJob("more", trainer.StepTrainer, "node")))},
+		{"the training container is `node`", nothing, pending, on(plain), on(plain, func(spec *trainer.TrainingRuntimeSpec) { podOf(spec, "node").Containers[0].Name = "main" })},
+		{"a step's container has the step's name", nothing, "`Pending/RuntimeInvalid` of jobs that use it",
+			on(plain, add(builders.ReplicatedJob("data", trainer.StepDatasetInitializer, trainer.StepDatasetInitializer))),
+			on(plain, add(builders.ReplicatedJob("data", trainer.StepDatasetInitializer, "loader")))},
+		{"a step has one replica", refused, "makes it one",
+			on(plain, add(func() jobset.ReplicatedJob { r := builders.ReplicatedJob("more", "", "c"); r.Replicas = 2; return r }())),
+			on(plain, node(func(rjob *jobset.ReplicatedJob) { rjob.Replicas = 2 }))},
+		{"there is one framework", refused, pending, on(torchSpec), on(torchSpec, func(spec *trainer.TrainingRuntimeSpec) { spec.MLPolicy.JAX = &trainer.JAXMLPolicySource{} })},
+		{"there is one gang scheduler", refused, pending,
+			on(torchSpec, func(spec *trainer.TrainingRuntimeSpec) {
+				spec.PodGroupPolicy = &trainer.PodGroupPolicy{PodGroupPolicySource: trainer.PodGroupPolicySource{Volcano: &trainer.VolcanoPodGroupPolicySource{}}}
+			}),
+			on(torchSpec, func(spec *trainer.TrainingRuntimeSpec) {
+				spec.PodGroupPolicy = &trainer.PodGroupPolicy{PodGroupPolicySource: trainer.PodGroupPolicySource{
+					Volcano: &trainer.VolcanoPodGroupPolicySource{}, Coscheduling: &trainer.CoschedulingPodGroupPolicySource{}}}
+			})},
+		{"a job with injected variables exists", nothing, pending, on(torchSpec, withInit("check"), injecting("node", "check")), on(torchSpec, withInit("check"), injecting("worker", "check"))},
+		{"a container with injected variables exists", nothing, pending, on(torchSpec, withInit("check"), injecting("node", "check")), on(torchSpec, withInit("check"), injecting("node", "czech"))},
+		{"nodes are numbered", nothing, pending, on(torchSpec, mode(batchv1.IndexedCompletion)), on(torchSpec, mode(batchv1.NonIndexedCompletion))},
+		{"nodes have host names", nothing, pending,
+			on(torchSpec, func(spec *trainer.TrainingRuntimeSpec) {
+				spec.Template.Spec.Network = &jobset.Network{EnableDNSHostnames: ptr.To(true)}
+			}),
+			on(torchSpec, func(spec *trainer.TrainingRuntimeSpec) {
+				spec.Template.Spec.Network = &jobset.Network{EnableDNSHostnames: ptr.To(false)}
+			})},
+		{"MPI has workers", nothing, pending, on(mpiSpec), on(mpiSpec, renamed("worker"))},
+		{"MPI's launcher is not a worker", nothing, pending, on(mpiSpec), on(mpiSpec, func(spec *trainer.TrainingRuntimeSpec) {
+			rjobOf(spec, "launcher").Template.Labels, rjobOf(spec, "node").Template.Labels = nil, rjobOf(spec, "launcher").Template.Labels
+		})},
+		{"MPI's workers have a container `node`", nothing, pending, on(mpiSpec), on(mpiSpec, func(spec *trainer.TrainingRuntimeSpec) { podOf(spec, "node").Containers[0].Name = "sshd" })},
+		{"MPI is OpenMPI", refused, pending, on(mpiSpec), on(mpiSpec, func(spec *trainer.TrainingRuntimeSpec) {
+			spec.MLPolicy.MPI.MPIImplementation = ptr.To(trainer.MPIImplementation("MPICH"))
+		})},
+		{"the pods' names have room", nothing, pending, on(plain, renamed(strings.Repeat("n", 51))), on(plain, renamed(strings.Repeat("n", 52)))},
+		{"a job waits for one before it", nothing, refusing, on(plain, waiting("node")), on(plain, waiting("other"))},
+		{"the success policy names jobs", nothing, refusing, on(plain, targets("node")), on(plain, targets("other"))},
+		{"the failure policy names jobs", nothing, refusing, on(plain, rule("node")), on(plain, rule("other"))},
+		{"the coordinator is a job", nothing, refusing, on(plain, coordinator("node")), on(plain, coordinator("other"))},
+		{"the subdomain is the name of a Service", nothing, refusing, on(plain, subdomain("mesh")), on(plain, subdomain("my.mesh"))},
+		{"a volume claim is no volume", nothing, refusing, on(plain, mount, claim), on(plain, mount, claim, withVolume("data"))},
+		{"a container has an image", nothing, failing, on(plain, withInit("check")), on(plain, withInit("check"), func(spec *trainer.TrainingRuntimeSpec) { podOf(spec, "node").InitContainers[0].Image = "" })},
+		{"resources can be asked for", nothing, failing, on(plain, withLimits("amd.com/gpu", "1")), on(plain, withLimits("gpu", "1"))},
+	}
+}
+
+// mount mounts the volume `data` in the training container.
+func mount(spec *trainer.TrainingRuntimeSpec) {
+	podOf(spec, "node").Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/d"}}
+}
+
+// claim has JobSet make a volume claim `data`.
+func claim(spec *trainer.TrainingRuntimeSpec) {
+	spec.Template.Spec.VolumeClaimPolicies = []jobset.VolumeClaimPolicy{{Templates: []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"}}}}}
+}
+
+// warningsOfRuntimes are what is accepted with a warning.
+func warningsOfRuntimes() []example {
+	on := func(changes ...specChange) Review { return reviewRuntime("torch", builders.PlainSpec(), changes...) }
+	tune := func(spec *trainer.TrainingRuntimeSpec) {
+		podOf(spec, "node").Containers[0].Command = []string{"tune", "run"}
+	}
+	return []example{
+		{"the JobSet's time to live is the TrainJob's", nothing, "left out", on(), on(func(spec *trainer.TrainingRuntimeSpec) { spec.Template.Spec.TTLSecondsAfterFinished = ptr.To[int32](5) })},
+		{"a Job's time to live is the TrainJob's", nothing, "left out", on(), on(func(spec *trainer.TrainingRuntimeSpec) {
+			rjobOf(spec, "node").Template.Spec.TTLSecondsAfterFinished = ptr.To[int32](5)
+		})},
+		{"a Job's deadline is the TrainJob's", nothing, "left out", on(), on(func(spec *trainer.TrainingRuntimeSpec) {
+			rjobOf(spec, "node").Template.Spec.ActiveDeadlineSeconds = ptr.To[int64](5)
+		})},
+		{"a step's label names a step", nothing, "", on(), on(func(spec *trainer.TrainingRuntimeSpec) {
+			extra := builders.ReplicatedJob("data", "data-initializer", "c")
+			spec.Template.Spec.ReplicatedJobs = append(spec.Template.Spec.ReplicatedJobs, extra)
+		})},
+		{"a mounted volume exists", nothing, "the API server refuses the pods of jobs that do not add it", on(mount, withVolume("data")), on(mount)},
+		{"a volume claim is mounted", nothing, "`Pending/CreationFailed` of jobs that do not mount it", on(mount, claim), on(claim)},
+		{"a recipe is found for torchtune", nothing, "`Pending/RuntimeInvalid` of jobs that do not",
+			reviewRuntime("torchtune-llama3.2-1b", changed(builders.TorchSpec(), one), tune), reviewRuntime("my-tune", changed(builders.TorchSpec(), one), tune)},
+	}
+}
+
+// one makes a runtime of a single node.
+func one(spec *trainer.TrainingRuntimeSpec) { spec.MLPolicy.NumNodes = ptr.To[int32](1) }
+
+// chapters of the page, in order.
+func chapters() []struct {
+	title    string
+	warnings bool
+	examples []example
+} {
+	return []struct {
+		title    string
+		warnings bool
+		examples []example
+	}{
+		{"A TrainJob is created", false, ofJobs()},
+		{"A TrainJob is changed", false, ofUpdates()},
+		{"A TrainJob is accepted with a warning", true, warningsOfJobs()},
+		{"A runtime is created or changed", false, ofRuntimes()},
+		{"A runtime is accepted with a warning", true, warningsOfRuntimes()},
+	}
+}
+
+func TestEachRuleAcceptsWhatIsWithinItAndSaysOneThingOfWhatIsBeyond(t *testing.T) {
+	for _, chapter := range chapters() {
+		for _, example := range chapter.examples {
+			t.Run(chapter.title+": "+example.rule, func(t *testing.T) {
+				mustPass(t, "within the rule", example.within)
+				errors, warnings := 1, 0
+				if chapter.warnings {
+					errors, warnings = 0, 1
+				}
+				if len(example.beyond.Errors) != errors || len(example.beyond.Warnings) != warnings {
+					t.Errorf("beyond the rule: %d errors and %d warnings, want %d and %d: %q",
+						len(example.beyond.Errors), len(example.beyond.Warnings), errors, warnings, texts(example.beyond))
+				}
+			})
+		}
+	}
+}
+
+// Both kinds are the same to the rules.
+func TestBothKindsOfRuntimesAreReviewedAlike(t *testing.T) {
+	spec := builders.PlainSpec()
+	spec.Template.Spec.ReplicatedJobs = nil
+	cluster := Runtime(&metav1.ObjectMeta{Name: "r"}, &spec)
+	namespaced := Runtime(&metav1.ObjectMeta{Name: "r", Namespace: "n"}, &spec)
+	if len(cluster.Errors) != 1 || len(namespaced.Errors) != 1 || cluster.Errors[0].Error() != namespaced.Errors[0].Error() {
+		t.Errorf("cluster %v, namespaced %v", cluster.Errors, namespaced.Errors)
+	}
+}
