@@ -31,7 +31,7 @@ type Plan struct {
 	Publish bool
 	// Serve is the certificate to serve, nil if there is none.
 	Serve *Pair
-	// Settled says that nothing is under way: Serve is the newest.
+	// Settled says that nothing is under way: Serve is the newest, and known everywhere.
 	Settled bool
 }
 
@@ -46,7 +46,7 @@ func Decide(s Situation) Plan {
 			p.Publish = true
 		}
 	}
-	p.Settled = !p.Publish && p.Serve == s.Stored.Current
+	p.Settled = !p.Publish && p.Serve == s.Stored.Current && s.Trusted.settled(p.Serve, s.Now, s.Settle)
 	return p
 }
 

@@ -86,7 +86,6 @@ func TestANamespaceGoesWhileNobodyAnswers(t *testing.T) {
 func TestJobsAreNotLockedByTheirRuntime(t *testing.T) {
 	upsets := map[string]string{
 		"edited": `[{"op":"replace","path":"/spec/template/spec/replicatedJobs/0/name","value":"worker"}]`,
-		"broken": `[{"op":"replace","path":"/spec/template/spec/replicatedJobs/0/template/spec/template/spec/containers/0/name","value":"other"}]`,
 		"gone":   "",
 	}
 	for name, patch := range upsets {
