@@ -124,14 +124,16 @@ func refuseHTTP(w http.ResponseWriter, err error) {
 	http.Error(w, err.Error(), status)
 }
 
+// panicked is what the user reads after a panic, whose text is not for users.
+const panicked = "internal error of trainjob-controller while reviewing the object: please report it, with the controller's log"
+
 // answer judges a request. A panic costs this one answer and not the process.
 func (h *handler) answer(ctx context.Context, request *admissionv1.AdmissionRequest) (response *admissionv1.AdmissionResponse, result metrics.ReviewResult) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			klog.FromContext(ctx).Error(fmt.Errorf("panic: %v", cause), "A review has panicked; the request is refused",
 				"path", h.path, "operation", request.Operation, "object", klog.KRef(request.Namespace, request.Name), "stack", string(debug.Stack()))
-			response = failed(http.StatusInternalServerError, metav1.StatusReasonInternalError,
-				"internal error of trainjob-controller while reviewing the object: please report it, with the controller's log")
+			response = failed(http.StatusInternalServerError, metav1.StatusReasonInternalError, panicked)
 			result = metrics.ReviewPanic
 		}
 		response.UID = request.UID
