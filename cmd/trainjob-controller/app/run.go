@@ -56,7 +56,7 @@ func Run(ctx context.Context, o *Options) error {
 func run(ctx context.Context, o *Options, c *clients, w *watches, controllers []staffed) error {
 	watchDog := leaderelection.NewLeaderHealthzAdaptor(20 * time.Second)
 	ready := readyChecks(w)
-	stopAdmission := func() {}
+	stopAdmission := func(context.Context) {}
 	if o.Webhook.Enabled {
 		a, err := startAdmission(ctx, o, c, w)
 		if err != nil {
@@ -74,7 +74,7 @@ func run(ctx context.Context, o *Options, c *clients, w *watches, controllers []
 	watched := make(chan struct{})
 	go func() { defer close(watched); w.run(watching) }()
 	defer func() { stopWatching(); <-watched }()
-	defer stopAdmission()
+	defer stopAdmission(ctx)
 
 	var hasSynced []cache.InformerSynced
 	for _, i := range w.all {

@@ -25,10 +25,10 @@ type admission struct {
 	keeper certificateKeeper
 	prober certificate.Prober
 
-	ctx     context.Context // ends when the process is told to stop
-	ready   atomic.Bool     // it was once
-	delay   time.Duration
-	drained func() <-chan time.Time
+	ready    atomic.Bool // it was once
+	stopping atomic.Bool
+	// drain begins to stop; what it returns is told when the Service has forgotten us.
+	drain   func() <-chan time.Time
 	stops   context.CancelFunc
 	stopped chan struct{}
 }
@@ -63,14 +63,15 @@ func startAdmission(ctx context.Context, o *Options, c *clients, w *watches) (*a
 	}
 	keeping, stop := context.WithCancel(context.WithoutCancel(ctx))
 	a := &admission{
-		server: server, keeper: keeper, ctx: ctx, delay: o.Webhook.ShutdownDelay, stops: stop, stopped: make(chan struct{}),
+		server: server, keeper: keeper, stops: stop, stopped: make(chan struct{}),
 		prober: certificate.Prober{Address: server.Address(), Request: webhook.ProbeRequest, Check: webhook.CheckProbe, Clock: now},
 	}
-	a.drained = sync.OnceValue(func() <-chan time.Time {
+	a.drain = sync.OnceValue(func() <-chan time.Time {
+		a.stopping.Store(true)
 		server.Drain()
-		return now.After(a.delay)
+		return now.After(o.Webhook.ShutdownDelay)
 	})
-	context.AfterFunc(ctx, func() { a.drained() })
+	context.AfterFunc(ctx, func() { a.drain() })
 	go func() { defer close(a.stopped); keeper.Run(keeping) }()
 	return a, nil
 }
@@ -105,7 +106,7 @@ func opaqueRuntime(trainer.RuntimeRef) bool { return false }
 
 // check is the readiness check: would the API server get an answer?
 func (a *admission) check(r *http.Request) error {
-	if a.ctx.Err() != nil {
+	if a.stopping.Load() {
 		return errors.New("shutting down")
 	}
 	endpoints, err := a.keeper.Endpoints()
@@ -121,12 +122,12 @@ func (a *admission) check(r *http.Request) error {
 
 // stop answers until the Service has forgotten this replica, if it ever knew it, and then
 // until no request is left.
-func (a *admission) stop() {
-	drained := a.drained()
+func (a *admission) stop(ctx context.Context) {
+	forgotten := a.drain()
 	if a.ready.Load() {
-		<-drained
+		<-forgotten
 	}
-	a.server.Stop(a.ctx)
+	a.server.Stop(ctx)
 	a.stops()
 	<-a.stopped
 }
