@@ -19,6 +19,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 
 	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
 	trainerfake "github.com/trainjob/controller/generated/clientset/versioned/fake"
@@ -82,7 +83,7 @@ func (w world) start(t testing.TB) fixture {
 			Snapshots:       corelisters.NewConfigMapLister(configMaps),
 			Live:            f.trainer.TrainerV1alpha1(), LiveConfigMaps: f.core.CoreV1(),
 		},
-		Opaque:  func(ref trainer.RuntimeRef) bool { return *ref.Kind == "Opaque" },
+		Opaque:  func(ref trainer.RuntimeRef) bool { return ptr.Deref(ref.Kind, "") == "Opaque" },
 		Clock:   clocktesting.NewFakePassiveClock(builders.At(60)),
 		Metrics: metrics.NewWebhook(Paths()...),
 	})

@@ -48,7 +48,7 @@ const (
 type Config struct {
 	Sources Sources
 	// Opaque says whether a runtime of another kind is one that somebody else builds
-	// from.
+	// from. Any field of the reference may be missing.
 	Opaque  func(trainer.RuntimeRef) bool
 	Clock   clock.PassiveClock
 	Metrics *metrics.Webhook
