@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
@@ -34,6 +35,7 @@ import (
 type world struct {
 	cached, live []runtime.Object
 	broken       bool // nothing can be read from the API server
+	forbidden    bool // neither, because of missing rights
 }
 
 type fixture struct {
@@ -69,6 +71,11 @@ func (w world) start(t testing.TB) fixture {
 		}
 	}
 	f := fixture{trainer: fakes.Trainer(ours...), core: fake.NewClientset(core...)}
+	if w.forbidden {
+		f.trainer.PrependReactor("get", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, apierrors.NewForbidden(action.GetResource().GroupResource(), "torch", errors.New("no right"))
+		})
+	}
 	if w.broken {
 		refuse := func(clienttesting.Action) (bool, runtime.Object, error) {
 			return true, nil, errors.New("no connection")
@@ -180,6 +187,8 @@ func TestCreateIsRefusedOnlyOnWhatTheAPIServerHasNow(t *testing.T) {
 			world{cached: []runtime.Object{runtimeAt("1", "node")}}, builders.TrainJob("a"), "", 0},
 		"an API server that does not answer": {
 			world{broken: true}, builders.TrainJob("a"), "cannot read the runtime", 1},
+		"without the right to look the cache has to do": {
+			world{forbidden: true}, builders.TrainJob("a"), "spec.runtimeRef.name: Not found", 1},
 		"a kind that is another controller's": {
 			world{broken: true}, builders.TrainJob("a", builders.Runtime("Opaque", "x")), "", 0},
 		"a kind that nobody understands": {

@@ -101,6 +101,9 @@ func (t *trainJobs) judgeCreate(ctx context.Context, job *trainer.TrainJob) (val
 		return verdict, nil
 	}
 	live, err := t.sources.liveRuntime(ctx, job)
+	if apierrors.IsForbidden(err) {
+		return verdict, nil // without the right to look, the cache has to do
+	}
 	if err != nil {
 		return validation.Review{}, fmt.Errorf("cannot read the runtime that spec.runtimeRef names: %w", err)
 	}
