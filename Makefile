@@ -27,7 +27,7 @@ demo: ## Show a TrainJob's life on a local control plane, from kubectl apply to 
 
 .PHONY: run
 run: build ## Run the controller against the local control plane.
-	bin/trainjob-controller --kubeconfig .local/cluster/kubeconfig --leader-elect=false --bind-address 127.0.0.1:8080
+	bin/trainjob-controller --kubeconfig .local/cluster/kubeconfig --leader-elect=false --webhook=false --bind-address 127.0.0.1:8080
 
 .PHONY: test
 test: race-notice test-unit test-integration ## Run all tests, those on a real control plane too.

@@ -49,8 +49,8 @@ type Controller struct {
 	err    error
 }
 
-// StartController starts the binary with a kubeconfig and more flags, without
-// leader election unless a flag says otherwise, and returns when /readyz says ok.
+// StartController starts the binary with a kubeconfig and more flags, without leader
+// election and webhooks unless flags say otherwise, and returns when /readyz says ok.
 // Its log goes to logFile, after what that holds already.
 func StartController(ctx context.Context, binary, kubeconfig, logFile string, flags ...string) (*Controller, error) {
 	address, err := freeAddress()
@@ -62,7 +62,7 @@ func StartController(ctx context.Context, binary, kubeconfig, logFile string, fl
 		return nil, fmt.Errorf("open the controller's log: %w", err)
 	}
 	defer log.Close()
-	args := append([]string{"--kubeconfig", kubeconfig, "--bind-address", address, "--leader-elect=false"}, flags...)
+	args := append([]string{"--kubeconfig", kubeconfig, "--bind-address", address, "--leader-elect=false", "--webhook=false"}, flags...)
 	c := &Controller{Address: address, LogFile: logFile, cmd: exec.Command(binary, args...), exited: make(chan struct{})}
 	c.cmd.Stdout, c.cmd.Stderr = log, log
 	c.cmd.Env = os.Environ()

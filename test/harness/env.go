@@ -132,6 +132,15 @@ func (e *Env) Stop() error {
 // Main is the TestMain of a package of integration tests: one control plane and one
 // controller for all its tests, which keep apart by namespace.
 func Main(m *testing.M, options cluster.Options, env *Env, flags ...string) int {
+	return MainPrepared(m, options, env, func(ctx context.Context) error {
+		env.Flags = flags
+		return env.StartController(ctx)
+	})
+}
+
+// MainPrepared is Main for a package that does more between the control plane's start and
+// the tests; prepare starts the controller.
+func MainPrepared(m *testing.M, options cluster.Options, env *Env, prepare func(context.Context) error) int {
 	ctx := context.Background()
 	// The controller's informers then check that nobody has written to a cached object.
 	if err := os.Setenv("KUBE_CACHE_MUTATION_DETECTOR", "true"); err != nil {
@@ -144,9 +153,8 @@ func Main(m *testing.M, options cluster.Options, env *Env, flags ...string) int 
 		return 1
 	}
 	*env = *started
-	env.Flags = flags
 	code := 1
-	if err := env.StartController(ctx); err != nil {
+	if err := prepare(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	} else {
 		code = m.Run()

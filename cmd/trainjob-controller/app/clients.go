@@ -14,8 +14,8 @@ import (
 	"github.com/trainjob/controller/generated/clientset/versioned"
 )
 
-// clients of the API server. Events and the leader's lease have limits of their own,
-// so that a burst of work neither delays them nor is delayed by them.
+// clients of the API server. Events, the leader's lease and the webhook have limits of
+// their own, so that a burst of work neither delays them nor is delayed by them.
 type clients struct {
 	core     kubernetes.Interface
 	events   kubernetes.Interface
@@ -23,6 +23,9 @@ type clients struct {
 	trainer  versioned.Interface
 	jobSet   jobsetversioned.Interface
 	dynamic  dynamic.Interface
+
+	webhook        kubernetes.Interface
+	webhookTrainer versioned.Interface
 }
 
 // restConfig reads the connection to the API server.
@@ -60,6 +63,8 @@ func newClients(config *rest.Config, o *Options) (*clients, error) {
 		func() error { c.events, err = kubernetes.NewForConfig(events); return err },
 		func() error { c.election, err = kubernetes.NewForConfig(election); return err },
 		func() error { c.trainer, err = versioned.NewForConfig(config); return err },
+		func() error { c.webhook, err = kubernetes.NewForConfig(core); return err },
+		func() error { c.webhookTrainer, err = versioned.NewForConfig(config); return err },
 		func() error { c.jobSet, err = jobsetversioned.NewForConfig(config); return err },
 		func() error { c.dynamic, err = dynamic.NewForConfig(config); return err },
 	} {

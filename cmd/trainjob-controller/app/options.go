@@ -34,6 +34,7 @@ type Options struct {
 	// Profiling serves /debug/pprof too; ContentionProfiling has locks watched for it.
 	Profiling, ContentionProfiling bool
 
+	Webhook        WebhookOptions
 	LeaderElection componentbaseconfig.LeaderElectionConfiguration
 	Logs           *logsapi.LoggingConfiguration
 }
@@ -45,6 +46,7 @@ func NewOptions() *Options {
 		SnapshotSyncs: 10, JobSetSyncs: 10, LifecycleSyncs: 20,
 		ActiveDeadlineFrom: string(trainjob.FromCreation),
 		BindAddress:        ":8080",
+		Webhook:            newWebhookOptions(),
 		LeaderElection: componentbaseconfig.LeaderElectionConfiguration{
 			LeaderElect:       true,
 			LeaseDuration:     metav1.Duration{Duration: 15 * time.Second},
@@ -77,6 +79,7 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	fs = sections.FlagSet("serving")
 	fs.StringVar(&o.BindAddress, "bind-address", o.BindAddress, "Address, host:port, on which /healthz, /readyz and /metrics are served. 0 serves nothing.")
 
+	o.Webhook.addFlags(sections.FlagSet("webhook"))
 	fs = sections.FlagSet("debugging")
 	fs.BoolVar(&o.Profiling, "profiling", o.Profiling, "Serve /debug/pprof on --bind-address. Whoever reaches that address can then read the names in this process's memory and make it work, so it is off unless asked for.")
 	fs.BoolVar(&o.ContentionProfiling, "contention-profiling", o.ContentionProfiling, "Record where goroutines wait for locks and channels, for /debug/pprof/block and /debug/pprof/mutex. It costs time at each wait. Needs --profiling.")
@@ -123,6 +126,7 @@ func (o *Options) Validate() []error {
 	if o.Profiling && o.BindAddress == "0" {
 		wrong("profiling", o.Profiling, "needs a --bind-address to be served on, such as 127.0.0.1:8080")
 	}
+	errs = append(errs, o.Webhook.validate()...)
 	return append(errs, o.validateLeaderElection()...)
 }
 

@@ -54,13 +54,22 @@ func Run(ctx context.Context, o *Options) error {
 }
 
 // run starts everything and stops it in the opposite order: first the workers, then
-// the lease, then the informers and the server.
+// the lease, then the webhooks, then the informers and the server.
 func run(ctx context.Context, o *Options, c *clients, w *watches, controllers []staffed, measured *measurements) error {
 	if o.ContentionProfiling {
 		recordContention()
 	}
 	watchDog := leaderelection.NewLeaderHealthzAdaptor(20 * time.Second)
-	stopServing, err := serve(ctx, o.BindAddress, newServeMux(healthChecks(controllers, watchDog), readyChecks(w), o.Profiling))
+	ready := readyChecks(w)
+	stopAdmission := func(context.Context) {}
+	if o.Webhook.Enabled {
+		a, err := startAdmission(ctx, o, c, w)
+		if err != nil {
+			return err
+		}
+		ready, stopAdmission = append(ready, check{"webhook", a.check}), a.stop
+	}
+	stopServing, err := serve(ctx, o.BindAddress, newServeMux(healthChecks(controllers, watchDog), ready, o.Profiling))
 	if err != nil {
 		return err
 	}
@@ -70,6 +79,7 @@ func run(ctx context.Context, o *Options, c *clients, w *watches, controllers []
 	watched := make(chan struct{})
 	go func() { defer close(watched); w.run(watching) }()
 	defer func() { stopWatching(); <-watched }()
+	defer stopAdmission(ctx)
 
 	var hasSynced []cache.InformerSynced
 	for _, i := range w.all {

@@ -205,7 +205,7 @@ func TestWrongFlagsAreAllNamedAndNothingStarts(t *testing.T) {
 
 func TestANamespaceForTheLeaseThatIsMissingIsAnErrorWithItsRemedy(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), env.Binary, "--kubeconfig", env.Cluster.Kubeconfig(), "--bind-address=0",
-		"--leader-elect-resource-namespace=missing")
+		"--webhook=false", "--leader-elect-resource-namespace=missing")
 	out, err := cmd.CombinedOutput()
 	if err == nil || !bytes.Contains(out, []byte("--leader-elect=false")) {
 		t.Errorf("exit %v, want an error that says what to do:\n%s", err, out)

@@ -1,0 +1,192 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/trainjob/controller/pkg/metrics"
+)
+
+// post sends a body to a handler.
+func post(t testing.TB, h http.Handler, path string, body []byte) *httptest.ResponseRecorder {
+	t.Helper()
+	request := httptest.NewRequest(http.MethodPost, path, bytes.NewReader(body))
+	request.Header.Set("Content-Type", "application/json; charset=utf-8")
+	recorder := httptest.NewRecorder()
+	h.ServeHTTP(recorder, request)
+	return recorder
+}
+
+// answered reads the answer to a review, which must be well formed.
+func answered(t testing.TB, recorder *httptest.ResponseRecorder, uid string) *admissionv1.AdmissionResponse {
+	t.Helper()
+	var review admissionv1.AdmissionReview
+	decoder := json.NewDecoder(recorder.Body)
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&review); err != nil {
+		t.Fatalf("%d: %v", recorder.Code, err)
+	}
+	response := review.Response
+	switch {
+	case recorder.Code != http.StatusOK || review.TypeMeta != reviewType || response == nil:
+		t.Fatalf("%d: %+v", recorder.Code, review)
+	case string(response.UID) != uid:
+		t.Fatalf("the answer is to %q, not to %q", response.UID, uid)
+	case (response.Patch == nil) != (response.PatchType == nil) || (response.Patch != nil && !response.Allowed):
+		t.Fatalf("allowed %v, patch type %v, patch %s", response.Allowed, response.PatchType, response.Patch)
+	case !response.Allowed && (response.Result == nil || response.Result.Message == "" || response.Result.Code < 400 || response.Result.Reason == ""):
+		t.Fatalf("refused without a reason: %+v", response.Result)
+	}
+	for _, warning := range response.Warnings {
+		if strings.ContainsAny(warning, "\n\r") || utf8.RuneCountInString(warning) > maxWarning {
+			t.Fatalf("a warning that API servers cut: %q", warning)
+		}
+	}
+	return response
+}
+
+func handlerOf(review review) *handler {
+	return &handler{path: "/x", review: review, clock: clock.RealClock{}, metrics: metrics.NewWebhook("/x"), slots: make(chan struct{}, 1)}
+}
+
+func TestWhatIsNoReviewIsRefused(t *testing.T) {
+	never := handlerOf(func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+		t.Error("it was judged")
+		return allowed()
+	})
+	large := `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"a","object":"` + strings.Repeat("x", MaxBody) + `"}}`
+	cases := map[string]struct {
+		method, media, body string
+		status              int
+		want                string
+	}{
+		"another method":          {"GET", "application/json", "", 405, "POST"},
+		"another media type":      {"POST", "application/yaml", "{}", 415, "application/yaml"},
+		"no media type":           {"POST", "", "{}", 415, "want application/json"},
+		"nothing":                 {"POST", "application/json", "", 400, "no AdmissionReview"},
+		"no JSON":                 {"POST", "application/json", "hello", 400, "no AdmissionReview"},
+		"a list":                  {"POST", "application/json", "[]", 400, "no AdmissionReview"},
+		"null":                    {"POST", "application/json", "null", 400, `apiVersion ""`},
+		"another kind":            {"POST", "application/json", `{"apiVersion":"v1","kind":"Pod"}`, 400, `kind "Pod"`},
+		"another version":         {"POST", "application/json", `{"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview","request":{"uid":"a"}}`, 400, "v1beta1"},
+		"keys of another case":    {"POST", "application/json", `{"APIVersion":"admission.k8s.io/v1","Kind":"AdmissionReview","request":{"uid":"a"}}`, 400, `apiVersion ""`},
+		"no request":              {"POST", "application/json", `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`, 400, "no request"},
+		"a request without a uid": {"POST", "application/json", `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{}}`, 400, "uid"},
+		"a uid of another type":   {"POST", "application/json", `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":7}}`, 400, "uid"},
+		"too much":                {"POST", "application/json", large, 413, "larger than"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			for _, known := range []bool{true, false} {
+				request := httptest.NewRequest(tc.method, "/x", strings.NewReader(tc.body))
+				if !known {
+					request.ContentLength = -1 // as of a body that comes in chunks
+				}
+				request.Header.Set("Content-Type", tc.media)
+				recorder := httptest.NewRecorder()
+				never.ServeHTTP(recorder, request)
+				if recorder.Code != tc.status || !strings.Contains(recorder.Body.String(), tc.want) {
+					t.Errorf("got %d %q, want %d with %q", recorder.Code, recorder.Body, tc.status, tc.want)
+				}
+			}
+		})
+	}
+}
+
+const someReview = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"a"}}`
+
+func TestAPanicIsAnsweredAndTheNextReviewToo(t *testing.T) {
+	panics := true
+	h := handlerOf(func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+		if panics {
+			panic("a bug")
+		}
+		return allowed()
+	})
+	response := answered(t, post(t, h, "/x", []byte(someReview)), "a")
+	if response.Allowed || response.Result.Code != http.StatusInternalServerError || strings.Contains(response.Result.Message, "a bug") {
+		t.Errorf("answer %+v", response.Result)
+	}
+	panics = false
+	if !answered(t, post(t, h, "/x", []byte(someReview)), "a").Allowed {
+		t.Error("the next one is refused")
+	}
+}
+
+func TestWhoWaitsInVainIsForgotten(t *testing.T) {
+	h := handlerOf(func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse { return allowed() })
+	h.slots <- struct{}{}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	request := httptest.NewRequest(http.MethodPost, "/x", strings.NewReader(someReview)).WithContext(ctx)
+	h.ServeHTTP(httptest.NewRecorder(), request) // returns
+}
+
+func TestResultsAreCounted(t *testing.T) {
+	for want, response := range map[metrics.ReviewResult]*admissionv1.AdmissionResponse{
+		metrics.ReviewAllowed: allowed("careful"),
+		metrics.ReviewRefused: failed(422, metav1.StatusReasonInvalid, "no"),
+		metrics.ReviewError:   failed(500, metav1.StatusReasonInternalError, "broken"),
+	} {
+		if got := resultOf(response); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+func TestWarningsFitIntoWhatAPIServersPassOn(t *testing.T) {
+	long := strings.Repeat("ä", 300)
+	cases := map[string]struct{ warnings, want []string }{
+		"none":                    {nil, nil},
+		"short ones":              {[]string{"one", "two"}, []string{"one", "two"}},
+		"several lines":           {[]string{"one\n two\r\n\tthree"}, []string{"one two three"}},
+		"a long one":              {[]string{long}, []string{strings.Repeat("ä", 255) + "…"}},
+		"more than are shown":     {slices.Repeat([]string{long}, 20), append(slices.Repeat([]string{strings.Repeat("ä", 255) + "…"}, 15), "and 5 more warnings")},
+		"as many as can be shown": {slices.Repeat([]string{"x"}, 100), slices.Repeat([]string{"x"}, 100)},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, limitWarnings(tc.warnings)); diff != "" {
+				t.Errorf("warnings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestTheProbeIsAnsweredByTheHandler(t *testing.T) {
+	server := httptest.NewServer(NewHandler(Config{Clock: clock.RealClock{}, Metrics: metrics.NewWebhook()}))
+	defer server.Close()
+	request, err := ProbeRequest(t.Context(), server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := server.Client().Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if err := CheckProbe(response); err != nil {
+		t.Error(err)
+	}
+	other, err := server.Client().Get(server.URL + "/probe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Body.Close()
+	if err := CheckProbe(other); err == nil || !strings.Contains(err.Error(), fmt.Sprint(http.StatusMethodNotAllowed)) {
+		t.Errorf("another answer passes: %v", err)
+	}
+}

@@ -1,0 +1,167 @@
+package webhook
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
+	"github.com/trainjob/controller/test/builders"
+	"github.com/trainjob/controller/test/harness"
+)
+
+// certLifetime of the replicas in this test: they rotate every 12.7 s.
+const certLifetime = 20 * time.Second
+
+// replica starts one more controller with webhooks, beside none of the package's own.
+func replica(t *testing.T, name string, flags ...string) (*harness.Controller, string) {
+	t.Helper()
+	address, err := harness.FreeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	flags = append(harness.WebhookFlags(address), flags...)
+	c, err := harness.StartController(t.Context(), env.Binary, env.Cluster.Kubeconfig(), filepath.Join(t.TempDir(), name+".log"), flags...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Stop(); err != nil {
+			t.Error(err)
+		}
+		if troubles, err := harness.Troubles(c.LogFile); err != nil || len(troubles) > 0 {
+			t.Errorf("the log of %s: %v %v", name, err, troubles)
+		}
+	})
+	return c, address
+}
+
+// behindProxy makes the proxy lead to other servers for the time of a test.
+func behindProxy(t *testing.T, addresses ...string) {
+	t.Helper()
+	proxy.SetBackends(addresses...)
+	proxy.Cut()
+}
+
+func bundle(ctx context.Context) ([]byte, error) {
+	found, err := env.Core.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, harness.WebhookName, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return found.Webhooks[0].ClientConfig.CABundle, nil
+}
+
+// handshake returns the serial number of the certificate that an address serves, if a
+// client that trusts the bundle accepts it.
+func handshake(ctx context.Context, address string, bundle []byte) (string, error) {
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(bundle)
+	dialer := tls.Dialer{Config: &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: roots, ServerName: "127.0.0.1"}}
+	connection, err := dialer.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return "", err
+	}
+	defer connection.Close()
+	return connection.(*tls.Conn).ConnectionState().PeerCertificates[0].SerialNumber.String(), nil
+}
+
+// watcher shakes hands with servers over and over, trusting what the configurations say.
+type watcher struct {
+	mu      sync.Mutex
+	serials map[string]map[string]bool // by address
+	errs    []error
+}
+
+// trusted is how long a configuration has to hold before a server may go by it, and so
+// how old one may be that is used to judge a server.
+const trusted = certLifetime / 30
+
+func (w *watcher) run(ctx context.Context, addresses []string) {
+	for ctx.Err() == nil {
+		read := time.Now()
+		known, err := bundle(ctx)
+		for _, address := range addresses {
+			var serial string
+			if err == nil {
+				serial, err = handshake(ctx, address, known)
+			}
+			var untrusted *tls.CertificateVerificationError
+			if errors.As(err, &untrusted) && time.Since(read) > trusted {
+				break // a slow machine: look again
+			}
+			w.mu.Lock()
+			switch {
+			case err == nil:
+				if w.serials[address] == nil {
+					w.serials[address] = map[string]bool{}
+				}
+				w.serials[address][serial] = true
+			case ctx.Err() == nil:
+				w.errs = append(w.errs, fmt.Errorf("%s: %w", address, err))
+			}
+			w.mu.Unlock()
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// Two hundred jobs are created across two rotations by two replicas, and none is refused.
+func TestCertificatesRotateUnnoticed(t *testing.T) {
+	namespace := env.Namespace(t)
+	env.NewRuntime(t, namespace, builders.TorchSpec())
+	withoutServer(t)
+	flags := []string{
+		"--webhook-cert-lifetime=" + certLifetime.String(), "--webhook-secret-name=rotating",
+		"--leader-elect=true", "--leader-elect-resource-namespace=" + namespace,
+	}
+	own := proxy.Backends()
+	t.Cleanup(func() { behindProxy(t, own...) })
+	_, first := replica(t, "first", flags...)
+	_, second := replica(t, "second", flags...)
+	behindProxy(t, first, second)
+	if err := env.AwaitWebhooks(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+
+	watching, stop := context.WithCancel(t.Context())
+	seen := &watcher{serials: map[string]map[string]bool{}}
+	var running sync.WaitGroup
+	running.Go(func() { seen.run(watching, []string{first, second}) })
+	const jobs, pace = 200, 160 * time.Millisecond
+	ticker := time.NewTicker(pace)
+	defer ticker.Stop()
+	for i := range jobs {
+		job := builders.TrainJob(fmt.Sprintf("job-%d", i), builders.Runtime(trainer.TrainingRuntimeKind, harness.RuntimeName), builders.Suspended(true))
+		job.Namespace = namespace
+		if _, err := env.Trainer.TrainerV1alpha1().TrainJobs(namespace).Create(t.Context(), job, metav1.CreateOptions{}); err != nil {
+			t.Errorf("job %d: %v", i, err)
+		}
+		<-ticker.C
+	}
+	stop()
+	running.Wait()
+	for _, err := range seen.errs {
+		t.Error(err)
+	}
+	for _, address := range []string{first, second} {
+		if n := len(seen.serials[address]); n < 3 {
+			t.Errorf("%s has served %d certificates, want 3: two rotations", address, n)
+		}
+	}
+	served := proxy.Served()
+	if served[first] == 0 || served[second] == 0 {
+		t.Errorf("connections by replica: %v, want some for each", served)
+	}
+	t.Logf("certificates by replica: %d, %d; connections: %v", len(seen.serials[first]), len(seen.serials[second]), served)
+}
