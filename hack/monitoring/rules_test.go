@@ -70,10 +70,10 @@ var alertCases = map[string]struct {
 		summary: "Queue jobset is not worked off",
 	},
 	"TrainJobQueueSlow": {
-		quiet: `workqueue_queue_duration_seconds_bucket{J,name="jobset",le="1"} 0+100x60
+		quiet: `workqueue_queue_duration_seconds_bucket{J,name="jobset",le="1"} 0+95x60
 			workqueue_queue_duration_seconds_bucket{J,name="jobset",le="10"} 0+100x60
 			workqueue_queue_duration_seconds_bucket{J,name="jobset",le="+Inf"} 0+100x60`,
-		fires: `workqueue_queue_duration_seconds_bucket{J,name="jobset",le="1"} 0+90x60
+		fires: `workqueue_queue_duration_seconds_bucket{J,name="jobset",le="1"} 0+70x60
 			workqueue_queue_duration_seconds_bucket{J,name="jobset",le="10"} 0+95x60
 			workqueue_queue_duration_seconds_bucket{J,name="jobset",le="+Inf"} 0+100x60`,
 		summary: "TrainJobs wait long in queue jobset",
