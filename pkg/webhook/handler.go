@@ -131,8 +131,8 @@ const panicked = "internal error of trainjob-controller while reviewing the obje
 func (h *handler) answer(ctx context.Context, request *admissionv1.AdmissionRequest) (response *admissionv1.AdmissionResponse, result metrics.ReviewResult) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			klog.FromContext(ctx).Error(fmt.Errorf("panic: %v", cause), "A review has panicked; the request is refused",
-				"path", h.path, "operation", request.Operation, "object", klog.KRef(request.Namespace, request.Name), "stack", string(debug.Stack()))
+			klog.FromContext(ctx).Error(nil, "A review has panicked, the request is refused",
+				"panic", fmt.Sprint(cause), "path", h.path, "operation", request.Operation, "object", klog.KRef(request.Namespace, request.Name), "stack", string(debug.Stack()))
 			response = failed(http.StatusInternalServerError, metav1.StatusReasonInternalError, panicked)
 			result = metrics.ReviewPanic
 		}

@@ -179,6 +179,7 @@ func (s *Server) Stop(ctx context.Context) {
 type connectionLog struct{ logger klog.Logger }
 
 func (l connectionLog) Write(line []byte) (int, error) {
-	l.logger.V(2).Info("Webhook connection", "message", strings.TrimSpace(string(line)))
+	logger := l.logger.V(2)
+	logger.Info("Webhook connection", "message", strings.TrimSpace(string(line)))
 	return len(line), nil
 }

@@ -120,7 +120,7 @@ func (k *Keeper) look(ctx context.Context) (settled bool, err error) {
 		if err := k.renew(ctx, secret, now); err != nil {
 			return false, errors.Join(troubles, err)
 		}
-		logger.Info("Made a new webhook certificate", "because", plan.Issue, "secret", klog.KRef(k.namespaceOf(secret), k.SecretName))
+		logger.Info("Made a new webhook certificate", "reason", plan.Issue, "secret", klog.KRef(k.namespaceOf(secret), k.SecretName))
 		return false, troubles
 	}
 	if plan.Publish {

@@ -39,7 +39,7 @@ func (w *watch) note(logger klog.Logger, err error) {
 	case err == nil:
 		logger.Info("The webhook's certificate and configurations are in order again")
 	case errors.As(err, &missing):
-		logger.Info("The webhook waits", "for", err.Error())
+		logger.Info("The webhook waits", "reason", err.Error())
 	default:
 		logger.Error(err, "Looking after the webhook's certificate, retrying")
 	}
