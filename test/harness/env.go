@@ -51,12 +51,13 @@ func SourceDir() string {
 	return filepath.Join(filepath.Dir(file), "..", "..")
 }
 
-// Start brings up a control plane with the options given, the project's CRDs and an
-// audit log, and builds the controller without starting it.
+// Start brings up a control plane with the options given, the project's CRDs, an audit
+// log, and the controller's ServiceAccount with its rights, enforced as strictly as any
+// cluster does. It builds the controller without starting it.
 func Start(ctx context.Context, options cluster.Options) (*Env, error) {
 	options.SourceDir = SourceDir()
 	options.CRDDirs = append(options.CRDDirs, filepath.Join(SourceDir(), "artifacts", "crds"))
-	options.AuditLog = true
+	options.AuditLog, options.EnforceOwnerReferences = true, true
 	if options.Out == nil {
 		options.Out = os.Stderr
 	}
@@ -71,7 +72,7 @@ func Start(ctx context.Context, options cluster.Options) (*Env, error) {
 	if e.Cluster, err = cluster.Start(ctx, options); err != nil {
 		return nil, errors.Join(err, e.Stop())
 	}
-	if err := e.connect(); err != nil {
+	if err := errors.Join(e.connect(), e.become(ctx)); err != nil {
 		return nil, errors.Join(err, e.Stop())
 	}
 	return e, nil
@@ -92,7 +93,7 @@ func (e *Env) connect() error {
 // StartController starts the controller, with more flags than Env.Flags if given.
 func (e *Env) StartController(ctx context.Context, flags ...string) error {
 	all := append(append([]string{}, e.Flags...), flags...)
-	c, err := StartController(ctx, e.Binary, e.Cluster.Kubeconfig(), e.LogFile(), all...)
+	c, err := StartController(ctx, e.Binary, e.ControllerKubeconfig(), e.LogFile(), all...)
 	if err != nil {
 		return err
 	}
@@ -152,6 +153,10 @@ func Main(m *testing.M, options cluster.Options, env *Env, flags ...string) int 
 		code = m.Run()
 		if crashes, err := crashes(env.LogFile()); err != nil || len(crashes) > 0 {
 			fmt.Fprintf(os.Stderr, "the controller's log (%v):\n%s\n", err, strings.Join(crashes, "\n"))
+			code = 1
+		}
+		if err := env.recordRights(ctx); err != nil {
+			fmt.Fprintln(os.Stderr, err)
 			code = 1
 		}
 	}
