@@ -55,8 +55,20 @@ func SourceDir() string {
 // log, and the controller's ServiceAccount with its rights, enforced as strictly as any
 // cluster does. It builds the controller without starting it.
 func Start(ctx context.Context, options cluster.Options) (*Env, error) {
-	options.SourceDir = SourceDir()
 	options.CRDDirs = append(options.CRDDirs, filepath.Join(SourceDir(), "artifacts", "crds"))
+	e, err := StartBare(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.become(ctx); err != nil {
+		return nil, errors.Join(err, e.Stop())
+	}
+	return e, nil
+}
+
+// StartBare is Start without anything of the project on the control plane.
+func StartBare(ctx context.Context, options cluster.Options) (*Env, error) {
+	options.SourceDir = SourceDir()
 	options.AuditLog, options.EnforceOwnerReferences = true, true
 	if options.Out == nil {
 		options.Out = os.Stderr
@@ -72,7 +84,7 @@ func Start(ctx context.Context, options cluster.Options) (*Env, error) {
 	if e.Cluster, err = cluster.Start(ctx, options); err != nil {
 		return nil, errors.Join(err, e.Stop())
 	}
-	if err := errors.Join(e.connect(), e.become(ctx)); err != nil {
+	if err := e.connect(); err != nil {
 		return nil, errors.Join(err, e.Stop())
 	}
 	return e, nil

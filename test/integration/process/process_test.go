@@ -224,6 +224,20 @@ func TestANamespaceForTheLeaseThatIsMissingIsAnErrorWithItsRemedy(t *testing.T) 
 	}
 }
 
+// API servers that do not stream lists are asked for them in the old way.
+func TestWatchesWorkWithPlainLists(t *testing.T) {
+	alone(t)
+	start := env.AuditNow(t)
+	t.Setenv("KUBE_FEATURE_WatchListClient", "false")
+	replica(t, "lists", "--leader-elect=false")
+	lists := harness.Summary(env.Audit(t, start, cluster.AuditFilter{User: harness.ControllerUser, Verbs: []string{"list"}}))
+	for _, resource := range []string{"trainjobs", "trainingruntimes", "clustertrainingruntimes", "jobsets", "configmaps"} {
+		if lists["list "+resource] == 0 {
+			t.Errorf("%s were not listed, only %v", resource, lists)
+		}
+	}
+}
+
 func TestJSONLogsAreJSON(t *testing.T) {
 	alone(t)
 	logFile := filepath.Join(t.TempDir(), "json.log")
