@@ -163,11 +163,11 @@ func Main(m *testing.M, options cluster.Options, env *Env, flags ...string) int 
 		fmt.Fprintln(os.Stderr, err)
 	} else {
 		code = m.Run()
-		if crashes, err := crashes(env.LogFile()); err != nil || len(crashes) > 0 {
+		if crashes, err := Crashes(env.LogFile()); err != nil || len(crashes) > 0 {
 			fmt.Fprintf(os.Stderr, "the controller's log (%v):\n%s\n", err, strings.Join(crashes, "\n"))
 			code = 1
 		}
-		if err := env.recordRights(ctx); err != nil {
+		if err := env.RecordRights(ctx); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1
 		}
@@ -179,9 +179,9 @@ func Main(m *testing.M, options cluster.Options, env *Env, flags ...string) int 
 	return code
 }
 
-// crashes are the lines of a log that no test may cause, unlike error lines, which
+// Crashes are the lines of a log that no test may cause, unlike error lines, which
 // some of them want.
-func crashes(logFile string) ([]string, error) {
+func Crashes(logFile string) ([]string, error) {
 	troubles, err := Troubles(logFile)
 	return slices.DeleteFunc(troubles, func(line string) bool {
 		return !strings.Contains(line, "DATA RACE") && !strings.Contains(line, "panic")

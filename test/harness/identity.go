@@ -93,8 +93,8 @@ func (e *Env) become(ctx context.Context) error {
 // tests leaves the rights its controllers have used. `go run ./test/rights` reads them.
 const RightsEnv = "TRAINJOB_RIGHTS"
 
-// recordRights writes down what the API server has granted to the ServiceAccount.
-func (e *Env) recordRights(ctx context.Context) error {
+// RecordRights writes down what the API server has granted to the ServiceAccount.
+func (e *Env) RecordRights(ctx context.Context) error {
 	folder := os.Getenv(RightsEnv)
 	if folder == "" {
 		return nil

@@ -117,6 +117,9 @@ func TestUsersRolesTakeInTrainJobs(t *testing.T) {
 	if err := harness.GrantRights(t.Context(), env.Cluster); err != nil {
 		t.Fatal(err)
 	}
+	if err := env.Cluster.InstallCRDs(t.Context(), folder("crds")); err != nil {
+		t.Fatal(err)
+	}
 	namespace := env.Namespace(t)
 	env.Kubectl(t, "create", "rolebinding", "editor", "--clusterrole=edit", "--user=editor", "--namespace", namespace)
 	env.Kubectl(t, "create", "rolebinding", "viewer", "--clusterrole=view", "--user=viewer", "--namespace", namespace)
