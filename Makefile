@@ -65,6 +65,12 @@ test-integration: cluster-build ## Run the tests on a local control plane, one p
 	TRAINJOB_RIGHTS='$(CURDIR)/.local/rights' go test $(RACE) -p 1 -count 1 -timeout 30m ./test/cluster/... ./test/integration/...
 	go run ./test/rights -used .local/rights
 
+FAILOVERS ?= 20
+
+.PHONY: failover
+failover: cluster-build ## Take the leader away twenty times while a hundred deadlines run, and tell how late they were.
+	TRAINJOB_FAILOVERS=$(FAILOVERS) go test -count 1 -v -timeout 1h ./test/integration/failover
+
 .PHONY: bench
 bench: ## Measure a burst of TrainJobs and the idle controller, beside a plain client.
 	CGO_ENABLED=0 KUBE_CACHE_MUTATION_DETECTOR=false go run ./test/bench
