@@ -34,9 +34,9 @@ image: ## Build the container image as an OCI archive, bin/trainjob-controller.t
 CYCLONEDX := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 
 .PHONY: sbom
-sbom: ## List what the binary is made of, as CycloneDX JSON: bin/trainjob-controller.cdx.json.
-	mkdir -p bin
-	CGO_ENABLED=0 GOFLAGS= go run $(CYCLONEDX) app -json -licenses -noserial -std -main cmd/trainjob-controller -output bin/trainjob-controller.cdx.json .
+sbom: build ## List what the binary is made of, as CycloneDX JSON: bin/trainjob-controller.cdx.json.
+	CGO_ENABLED=0 GOFLAGS= go run $(CYCLONEDX) bin -json -licenses -noserial -std -version '$(VERSION)' \
+		-output bin/trainjob-controller.cdx.json bin/trainjob-controller
 
 .PHONY: demo
 demo: ## Show a TrainJob's life on a local control plane, from kubectl apply to Complete.

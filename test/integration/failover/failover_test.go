@@ -107,17 +107,26 @@ func (tr *trial) kill(leader *replica) (failed, taken time.Time) {
 // lets both go on once there is another leader that has done all the work.
 func (tr *trial) stop(leader *replica) (failed, taken time.Time) {
 	t := tr.t
+	name := func(what string) string { return fmt.Sprintf("%s-%d", what, len(tr.outages)) }
+	held := env.NewJob(t, tr.namespace, name("held"))
+	env.AwaitJobSet(t, held, false)
 	position := env.AuditNow(t)
 	failed = time.Now()
 	leader.line.hold(true)
-	job := env.NewJob(t, tr.namespace, fmt.Sprintf("late-%d", len(tr.outages)))
+	// What the leader now sends: a snapshot to create, a status to patch, and a JobSet to
+	// patch.
+	fresh := env.NewJob(t, tr.namespace, name("fresh"))
+	waiting := env.NewJob(t, tr.namespace, name("waiting"), builders.Runtime(trainer.TrainingRuntimeKind, "missing"))
+	env.PatchJob(t, tr.namespace, held.Name, harness.Suspend)
 	// Long enough to decide and to send, and shorter than it takes to give up the lease.
 	<-time.After(3 * time.Second)
 	if err := syscall.Kill(leader.Pid(), syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	taken = takeover(t, leader, position)
-	env.AwaitJobSet(t, job, false)
+	env.AwaitJobSet(t, fresh, false)
+	env.AwaitJobSet(t, held, true)
+	env.AwaitState(t, tr.namespace, waiting.Name, trainer.TrainJobPending, trainer.ReasonWaitingForRuntime, time.Minute)
 	// Whatever was due when the leader was stopped has been done by the new one.
 	harness.Eventually(t, time.Minute, func() string {
 		list, err := env.Trainer.TrainerV1alpha1().TrainJobs(tr.namespace).List(t.Context(), metav1.ListOptions{})
@@ -156,14 +165,13 @@ func (tr *trial) stop(leader *replica) (failed, taken time.Time) {
 
 func (tr *trial) cut(leader *replica) (failed, taken time.Time) {
 	position := env.AuditNow(tr.t)
-	failed = time.Now()
 	restore := cutLease(tr.t)
 	tr.awaitEnd(leader)
-	ended := time.Now()
+	failed = time.Now() // it has worked until now
 	restore()
 	taken = takeover(tr.t, leader, position)
-	if taken.Before(ended) {
-		tr.t.Errorf("the lease was taken %s before the old leader had ended", ended.Sub(taken))
+	if taken.Before(failed) {
+		tr.t.Errorf("the lease was taken %s before the old leader had ended", failed.Sub(taken))
 	}
 	return failed, taken
 }
