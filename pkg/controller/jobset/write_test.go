@@ -23,7 +23,9 @@ func TestEveryPatchOfAJobSetFailsIfTheJobSetHasChanged(t *testing.T) {
 			if err := send(jobSetWriter{jobSets: client.JobsetV1alpha2()}); err != nil {
 				t.Fatal(err)
 			}
-			var sent struct{ Metadata struct{ UID, ResourceVersion string } }
+			var sent struct {
+				Metadata struct{ UID, ResourceVersion string }
+			}
 			patch, ok := client.Actions()[0].(clienttesting.PatchAction)
 			if !ok {
 				t.Fatalf("it sent %v, want a patch", client.Actions()[0])
