@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// foreignEnv is the number of ConfigMaps, and of Secrets, for runs larger than the
-	// usual.
+	// foreignEnv is the number of ConfigMaps, and of Secrets, for runs smaller or larger
+	// than the usual.
 	foreignEnv    = "TRAINJOB_FOREIGN"
 	configMapSize = 200_000
 	secretSize    = 8_000
@@ -32,7 +32,7 @@ func TestMemoryDoesNotGrowWithWhatOthersKeep(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("reads /proc")
 	}
-	count := 200
+	count := 1000
 	if more := os.Getenv(foreignEnv); more != "" {
 		var err error
 		if count, err = strconv.Atoi(more); err != nil || count < 1 {
