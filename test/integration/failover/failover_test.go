@@ -142,25 +142,34 @@ func (tr *trial) stop(leader *replica) (failed, taken time.Time) {
 		return ""
 	})
 	leader.line.hold(false)
-	<-time.After(time.Second) // what was held arrives while the process is still stopped
+	harness.Eventually(t, harness.Soon, func() string {
+		if len(tr.late(leader, position, taken)) == 0 {
+			return "nothing of what was held back has arrived"
+		}
+		return ""
+	})
 	if err := syscall.Kill(leader.Pid(), syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
 	tr.awaitEnd(leader)
-	late := env.Audit(t, position, cluster.AuditFilter{User: harness.ControllerUser, Writes: true, Match: func(e cluster.AuditEvent) bool {
-		return e.Credential == leader.credential && e.Received.After(taken) && e.Resource != "events"
-	}})
-	for _, e := range late {
+	for _, e := range tr.late(leader, position, taken) {
 		// A delete of what the new leader has deleted finds nothing.
 		if e.Code != http.StatusConflict && !(e.Verb == "delete" && e.Code == http.StatusNotFound) {
 			t.Errorf("a leader that had been replaced for %s: %s %s/%s %s: code %d, want %d",
 				e.Received.Sub(taken), e.Verb, e.Resource, e.Subresource, e.Name, e.Code, http.StatusConflict)
 		}
-		if e.Resource != "leases" {
-			tr.inFlight++
-		}
+		tr.inFlight++
 	}
 	return failed, taken
+}
+
+// late are the writes of an old leader that arrived after it was replaced. Tries to renew
+// the lease, and events for people to read, are no work.
+func (tr *trial) late(leader *replica, position cluster.AuditPosition, taken time.Time) []cluster.AuditEvent {
+	tr.t.Helper()
+	return env.Audit(tr.t, position, cluster.AuditFilter{User: harness.ControllerUser, Writes: true, Match: func(e cluster.AuditEvent) bool {
+		return e.Credential == leader.credential && e.Received.After(taken) && e.Resource != "events" && e.Resource != "leases"
+	}})
 }
 
 func (tr *trial) cut(leader *replica) (failed, taken time.Time) {
