@@ -11,7 +11,10 @@ export KUBE_CACHE_MUTATION_DETECTOR := true
 
 # Must begin like v1.2.3: the metrics library reads it.
 VERSION ?= $(shell git describe --tags --dirty --match 'v[0-9]*' 2>/dev/null || echo v0.0.0-$$(git rev-parse --short HEAD 2>/dev/null || echo unknown))
-LDFLAGS := -s -w -X k8s.io/component-base/version.gitVersion=$(VERSION) -X k8s.io/component-base/version.gitCommit=$(shell git rev-parse HEAD 2>/dev/null)
+COMMIT := $(shell git rev-parse HEAD 2>/dev/null)
+# The time of everything in the image: of the commit, so that it can be built again.
+SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+LDFLAGS := -s -w -X k8s.io/component-base/version.gitVersion=$(VERSION) -X k8s.io/component-base/version.gitCommit=$(COMMIT)
 
 .PHONY: help
 help: ## List the targets.
@@ -20,6 +23,20 @@ help: ## List the targets.
 .PHONY: build
 build: ## Build bin/trainjob-controller.
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
+
+PLATFORMS ?= linux/amd64,linux/arm64
+
+.PHONY: image
+image: ## Build the container image as an OCI archive, bin/trainjob-controller.tar. Needs no Docker.
+	cd hack/image && CGO_ENABLED=0 GOFLAGS= go run . -out '$(CURDIR)/bin/trainjob-controller.tar' -platforms '$(PLATFORMS)' \
+		-version '$(VERSION)' -revision '$(COMMIT)' -epoch '$(SOURCE_DATE_EPOCH)' -ldflags '$(LDFLAGS)'
+
+CYCLONEDX := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
+
+.PHONY: sbom
+sbom: build ## List what the binary is made of, as CycloneDX JSON: bin/trainjob-controller.cdx.json.
+	CGO_ENABLED=0 GOFLAGS= go run $(CYCLONEDX) bin -json -licenses -noserial -std -version '$(VERSION)' \
+		-output bin/trainjob-controller.cdx.json bin/trainjob-controller
 
 .PHONY: demo
 demo: ## Show a TrainJob's life on a local control plane, from kubectl apply to Complete.
@@ -38,13 +55,22 @@ race-notice:
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need no control plane.
-	go test $(RACE) $$(go list ./apis/... ./cmd/... ./pkg/... ./test/builders/... ./test/harness/... ./test/slurm/... ./test/trainerv23/...)
+	go test $(RACE) $$(go list ./apis/... ./cmd/... ./pkg/... ./test/builders/... ./test/harness/... ./test/rights/... ./test/slurm/... ./test/trainerv23/...)
 	cd hack/tools && CGO_ENABLED=0 go test ./...
 	cd hack/monitoring && CGO_ENABLED=0 go test ./...
+	cd hack/image && CGO_ENABLED=0 go test ./...
 
 .PHONY: test-integration
 test-integration: cluster-build ## Run the tests on a local control plane, one package after the other.
-	go test $(RACE) -p 1 -count 1 -timeout 30m ./test/cluster/... ./test/integration/...
+	rm -rf .local/rights
+	TRAINJOB_RIGHTS='$(CURDIR)/.local/rights' go test $(RACE) -p 1 -count 1 -timeout 30m ./test/cluster/... ./test/integration/...
+	go run ./test/rights -used .local/rights
+
+FAILOVERS ?= 20
+
+.PHONY: failover
+failover: cluster-build ## Take the leader away twenty times while a hundred deadlines run, and tell how late they were.
+	TRAINJOB_FAILOVERS=$(FAILOVERS) go test -count 1 -v -timeout 1h ./test/integration/failover
 
 .PHONY: bench
 bench: ## Measure a burst of TrainJobs and the idle controller, beside a plain client.

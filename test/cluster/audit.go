@@ -32,6 +32,9 @@ type AuditEvent struct {
 	Verb      string // get, list, watch, create, update, patch, delete, deletecollection
 	User      string
 	UserAgent string
+	// Credential tells credentials of one user apart; for a token it is "JTI=" and
+	// the token's ID.
+	Credential string
 	// Group, Resource, Subresource, Namespace and Name are empty for requests
 	// that are not about objects. Name is also empty for a create.
 	Group, Resource, Subresource string
@@ -163,10 +166,13 @@ func decodeAudit(log io.Reader, filter AuditFilter) ([]AuditEvent, error) {
 	for lines.Scan() {
 		var line struct {
 			Stage, Verb, UserAgent, RequestURI string
-			User                               struct{ Username string }
-			ObjectRef                          struct{ APIGroup, Resource, Subresource, Namespace, Name string }
-			ResponseStatus                     struct{ Code int }
-			RequestReceivedTimestamp           time.Time
+			User                               struct {
+				Username string
+				Extra    map[string][]string
+			}
+			ObjectRef                struct{ APIGroup, Resource, Subresource, Namespace, Name string }
+			ResponseStatus           struct{ Code int }
+			RequestReceivedTimestamp time.Time
 		}
 		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
 			return nil, fmt.Errorf("decode the audit log: %w", err)
@@ -176,6 +182,9 @@ func decodeAudit(log io.Reader, filter AuditFilter) ([]AuditEvent, error) {
 			Group: line.ObjectRef.APIGroup, Resource: line.ObjectRef.Resource, Subresource: line.ObjectRef.Subresource,
 			Namespace: line.ObjectRef.Namespace, Name: line.ObjectRef.Name,
 			RequestURI: line.RequestURI, Code: line.ResponseStatus.Code, Received: line.RequestReceivedTimestamp,
+		}
+		if ids := line.User.Extra["authentication.kubernetes.io/credential-id"]; len(ids) > 0 {
+			event.Credential = ids[0]
 		}
 		if strings.Contains(event.RequestURI, "audit-barrier-") || !filter.matches(event) {
 			continue

@@ -230,3 +230,17 @@ func FindBinary(ctx context.Context, out io.Writer, sourceDir, binary string) (s
 	}
 	return filepath.Join(dir, binary), nil
 }
+
+// ModuleDir is the folder with the sources of a module that a nested module under
+// hack/cluster pins, for tests that need the CRDs of somebody else's.
+func ModuleDir(ctx context.Context, sourceDir, nested, module string) (string, error) {
+	root, err := findSource(sourceDir)
+	if err != nil {
+		return "", err
+	}
+	b := builder{root: root}
+	if _, err := b.goCommand(ctx, nested, "mod", "download", module); err != nil {
+		return "", err
+	}
+	return b.goCommand(ctx, nested, "list", "-m", "-f", "{{.Dir}}", module)
+}

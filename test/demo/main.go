@@ -67,8 +67,15 @@ func run(ctx context.Context) (err error) {
 	if err := k.run(ctx, "apply", "--kustomize", filepath.Join(source, "artifacts", "runtimes")); err != nil {
 		return err
 	}
-	logFile := filepath.Join(source, ".local", "controller.log")
-	controller, err := harness.StartController(ctx, binary, c.Kubeconfig(), logFile)
+	if err := harness.GrantRights(ctx, c); err != nil {
+		return err
+	}
+	local := filepath.Join(source, ".local")
+	kubeconfig, logFile := filepath.Join(local, "controller.kubeconfig"), filepath.Join(local, "controller.log")
+	if _, err := harness.WriteControllerKubeconfig(ctx, c, kubeconfig); err != nil {
+		return err
+	}
+	controller, err := harness.StartController(ctx, binary, kubeconfig, logFile)
 	if err != nil {
 		return err
 	}
@@ -113,6 +120,7 @@ func controlPlane(ctx context.Context, dir string) (*cluster.Cluster, func() err
 	}
 	options := cluster.FullStack()
 	options.Dir, options.Persistent, options.Out = dir, true, os.Stderr
+	options.EnforceOwnerReferences = true
 	options.CRDDirs = []string{filepath.Join(harness.SourceDir(), "artifacts", "crds")}
 	c, err = cluster.Start(ctx, options)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -53,6 +54,20 @@ type Controller struct {
 // election and webhooks unless flags say otherwise, and returns when /readyz says ok.
 // Its log goes to logFile, after what that holds already.
 func StartController(ctx context.Context, binary, kubeconfig, logFile string, flags ...string) (*Controller, error) {
+	c, err := LaunchController(binary, kubeconfig, logFile, append([]string{"--leader-elect=false", "--webhook=false"}, flags...)...)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.AwaitReady(ctx); err != nil {
+		_ = c.Kill() // the reason is in err
+		return nil, err
+	}
+	return c, nil
+}
+
+// LaunchController starts the binary with a kubeconfig, an address of its own and
+// otherwise exactly the flags given. It does not wait for anything.
+func LaunchController(binary, kubeconfig, logFile string, flags ...string) (*Controller, error) {
 	address, err := freeAddress()
 	if err != nil {
 		return nil, err
@@ -62,7 +77,7 @@ func StartController(ctx context.Context, binary, kubeconfig, logFile string, fl
 		return nil, fmt.Errorf("open the controller's log: %w", err)
 	}
 	defer log.Close()
-	args := append([]string{"--kubeconfig", kubeconfig, "--bind-address", address, "--leader-elect=false", "--webhook=false"}, flags...)
+	args := append(slices.Clone(flags), "--kubeconfig", kubeconfig, "--bind-address", address)
 	c := &Controller{Address: address, LogFile: logFile, cmd: exec.Command(binary, args...), exited: make(chan struct{})}
 	c.cmd.Stdout, c.cmd.Stderr = log, log
 	c.cmd.Env = os.Environ()
@@ -73,14 +88,11 @@ func StartController(ctx context.Context, binary, kubeconfig, logFile string, fl
 		c.err = c.cmd.Wait()
 		close(c.exited)
 	}()
-	if err := c.awaitReady(ctx); err != nil {
-		_ = c.Kill() // the reason is in err
-		return nil, err
-	}
 	return c, nil
 }
 
-func (c *Controller) awaitReady(ctx context.Context) error {
+// AwaitReady returns when /readyz says ok.
+func (c *Controller) AwaitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	for {

@@ -51,12 +51,25 @@ func SourceDir() string {
 	return filepath.Join(filepath.Dir(file), "..", "..")
 }
 
-// Start brings up a control plane with the options given, the project's CRDs and an
-// audit log, and builds the controller without starting it.
+// Start brings up a control plane with the options given, the project's CRDs, an audit
+// log, and the controller's ServiceAccount with its rights, enforced as strictly as any
+// cluster does. It builds the controller without starting it.
 func Start(ctx context.Context, options cluster.Options) (*Env, error) {
-	options.SourceDir = SourceDir()
 	options.CRDDirs = append(options.CRDDirs, filepath.Join(SourceDir(), "artifacts", "crds"))
-	options.AuditLog = true
+	e, err := StartBare(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.become(ctx); err != nil {
+		return nil, errors.Join(err, e.Stop())
+	}
+	return e, nil
+}
+
+// StartBare is Start without anything of the project on the control plane.
+func StartBare(ctx context.Context, options cluster.Options) (*Env, error) {
+	options.SourceDir = SourceDir()
+	options.AuditLog, options.EnforceOwnerReferences = true, true
 	if options.Out == nil {
 		options.Out = os.Stderr
 	}
@@ -92,7 +105,7 @@ func (e *Env) connect() error {
 // StartController starts the controller, with more flags than Env.Flags if given.
 func (e *Env) StartController(ctx context.Context, flags ...string) error {
 	all := append(append([]string{}, e.Flags...), flags...)
-	c, err := StartController(ctx, e.Binary, e.Cluster.Kubeconfig(), e.LogFile(), all...)
+	c, err := StartController(ctx, e.Binary, e.ControllerKubeconfig(), e.LogFile(), all...)
 	if err != nil {
 		return err
 	}
@@ -158,8 +171,12 @@ func MainPrepared(m *testing.M, options cluster.Options, env *Env, prepare func(
 		fmt.Fprintln(os.Stderr, err)
 	} else {
 		code = m.Run()
-		if crashes, err := crashes(env.LogFile()); err != nil || len(crashes) > 0 {
+		if crashes, err := Crashes(env.LogFile()); err != nil || len(crashes) > 0 {
 			fmt.Fprintf(os.Stderr, "the controller's log (%v):\n%s\n", err, strings.Join(crashes, "\n"))
+			code = 1
+		}
+		if err := env.RecordRights(ctx); err != nil {
+			fmt.Fprintln(os.Stderr, err)
 			code = 1
 		}
 	}
@@ -170,9 +187,9 @@ func MainPrepared(m *testing.M, options cluster.Options, env *Env, prepare func(
 	return code
 }
 
-// crashes are the lines of a log that no test may cause, unlike error lines, which
+// Crashes are the lines of a log that no test may cause, unlike error lines, which
 // some of them want.
-func crashes(logFile string) ([]string, error) {
+func Crashes(logFile string) ([]string, error) {
 	troubles, err := Troubles(logFile)
 	return slices.DeleteFunc(troubles, func(line string) bool {
 		return !strings.Contains(line, "DATA RACE") && !strings.Contains(line, "panic")

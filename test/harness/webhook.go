@@ -13,6 +13,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
@@ -27,7 +28,7 @@ const WebhookName = "trainjob-controller"
 // RegisterWebhooks' urls accept.
 func WebhookFlags(address string) []string {
 	return []string{
-		"--webhook=true", "--webhook-bind-address=" + address, "--webhook-namespace=default",
+		"--webhook=true", "--webhook-bind-address=" + address, "--webhook-namespace=" + SystemNamespace,
 		"--webhook-extra-sans=127.0.0.1", "--webhook-shutdown-delay=0s",
 	}
 }
@@ -55,6 +56,45 @@ func (e *Env) RegisterWebhooks(ctx context.Context, address string) error {
 	_, validatingErr := api.ValidatingWebhookConfigurations().Create(ctx, &validating, metav1.CreateOptions{})
 	return errors.Join(mutatingErr, validatingErr)
 }
+
+// RedirectWebhooks has the API server call an address instead of the Service that the
+// configurations name, which has no network here.
+func (e *Env) RedirectWebhooks(ctx context.Context, address string) error {
+	api := e.Core.AdmissionregistrationV1()
+	redirect := func(config *admissionregistrationv1.WebhookClientConfig) {
+		if config.Service != nil {
+			authorities := config.CABundle
+			*config = byURL(*config, address)
+			config.CABundle = authorities
+		}
+	}
+	mutatingErr := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		all, err := api.MutatingWebhookConfigurations().Get(ctx, webhookConfiguration, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for i := range all.Webhooks {
+			redirect(&all.Webhooks[i].ClientConfig)
+		}
+		_, err = api.MutatingWebhookConfigurations().Update(ctx, all, metav1.UpdateOptions{})
+		return err
+	})
+	validatingErr := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		all, err := api.ValidatingWebhookConfigurations().Get(ctx, webhookConfiguration, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for i := range all.Webhooks {
+			redirect(&all.Webhooks[i].ClientConfig)
+		}
+		_, err = api.ValidatingWebhookConfigurations().Update(ctx, all, metav1.UpdateOptions{})
+		return err
+	})
+	return errors.Join(mutatingErr, validatingErr)
+}
+
+// webhookConfiguration is the name of both configurations of artifacts/webhook.
+const webhookConfiguration = "trainjob-controller"
 
 func byURL(config admissionregistrationv1.WebhookClientConfig, address string) admissionregistrationv1.WebhookClientConfig {
 	return admissionregistrationv1.WebhookClientConfig{URL: ptr.To("https://" + address + *config.Service.Path)}

@@ -44,11 +44,12 @@ func newLock(ctx context.Context, c *clients, le componentbaseconfig.LeaderElect
 // lead runs work while this replica is the leader. When ctx ends, work is stopped
 // first and the lease given back after it, so that there is never a second leader
 // beside workers that are still busy; client-go's own ReleaseOnCancel would give it
-// back at once.
+// back at once. The fence is open while the lease is held.
 func lead(ctx context.Context, lock resourcelock.Interface, le componentbaseconfig.LeaderElectionConfiguration,
-	watchDog *leaderelection.HealthzAdaptor, work func(context.Context)) error {
+	watchDog *leaderelection.HealthzAdaptor, fence *fence, work func(context.Context)) error {
 	electing, stopElecting := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopElecting()
+	lock = &watchedLock{Interface: lock, fence: fence, lost: stopElecting}
 	var started atomic.Bool
 	worked := make(chan struct{})
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{

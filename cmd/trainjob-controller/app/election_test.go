@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	componentbaseconfig "k8s.io/component-base/config"
+	"k8s.io/utils/clock"
 )
 
 // memoryLock is a lease in memory that can be made to fail.
@@ -21,6 +22,7 @@ type memoryLock struct {
 	mu     sync.Mutex
 	record *resourcelock.LeaderElectionRecord
 	broken bool
+	taken  bool        // by another, with whom updates conflict
 	busy   func() bool // whether work is going on, asked at each release
 	freed  []bool      // what busy said
 }
@@ -48,6 +50,9 @@ func (l *memoryLock) Update(_ context.Context, record resourcelock.LeaderElectio
 	if l.broken {
 		return errors.New("no API server")
 	}
+	if l.taken {
+		return errors.New("conflict")
+	}
 	if record.HolderIdentity == "" {
 		l.freed = append(l.freed, l.busy())
 	}
@@ -71,6 +76,8 @@ var fast = componentbaseconfig.LeaderElectionConfiguration{
 	RenewDeadline: metav1.Duration{Duration: 300 * time.Millisecond},
 	RetryPeriod:   metav1.Duration{Duration: 50 * time.Millisecond},
 }
+
+func newFence() *fence { return &fence{clock: clock.RealClock{}, lease: fast.LeaseDuration.Duration} }
 
 // worker is work that takes a moment to stop.
 type worker struct {
@@ -105,7 +112,9 @@ func TestTheLeaseIsGivenBackOnlyAfterTheWorkHasStopped(t *testing.T) {
 	lock := &memoryLock{busy: w.isBusy}
 	ctx, stop := context.WithCancel(t.Context())
 	result := make(chan error)
-	go func() { result <- lead(ctx, lock, fast, leaderelection.NewLeaderHealthzAdaptor(time.Second), w.work) }()
+	go func() {
+		result <- lead(ctx, lock, fast, leaderelection.NewLeaderHealthzAdaptor(time.Second), newFence(), w.work)
+	}()
 	<-w.started
 	stop()
 	if err := <-result; err != nil {
@@ -121,7 +130,7 @@ func TestALostLeaseStopsTheWorkAndIsAnError(t *testing.T) {
 	lock := &memoryLock{busy: w.isBusy}
 	result := make(chan error)
 	go func() {
-		result <- lead(t.Context(), lock, fast, leaderelection.NewLeaderHealthzAdaptor(time.Second), w.work)
+		result <- lead(t.Context(), lock, fast, leaderelection.NewLeaderHealthzAdaptor(time.Second), newFence(), w.work)
 	}()
 	<-w.started
 	lock.breakDown()
@@ -144,7 +153,9 @@ func TestAReplicaThatNeverLedStopsWithoutWork(t *testing.T) {
 	}}
 	ctx, stop := context.WithCancel(t.Context())
 	result := make(chan error)
-	go func() { result <- lead(ctx, lock, fast, leaderelection.NewLeaderHealthzAdaptor(time.Second), w.work) }()
+	go func() {
+		result <- lead(ctx, lock, fast, leaderelection.NewLeaderHealthzAdaptor(time.Second), newFence(), w.work)
+	}()
 	stop()
 	if err := <-result; err != nil {
 		t.Errorf("a stop that was asked for is no error, got %v", err)
@@ -165,7 +176,7 @@ func TestHealthEndsWithTheLeaseOfALeaderWhoseWorkDoesNotStop(t *testing.T) {
 	started, stuck := make(chan struct{}), make(chan struct{})
 	result := make(chan error)
 	go func() {
-		result <- lead(t.Context(), lock, fast, watchDog, func(context.Context) { close(started); <-stuck })
+		result <- lead(t.Context(), lock, fast, watchDog, newFence(), func(context.Context) { close(started); <-stuck })
 	}()
 	<-started
 	if err := watchDog.Check(nil); err != nil {

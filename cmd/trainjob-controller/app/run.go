@@ -46,16 +46,23 @@ func Run(ctx context.Context, o *Options) error {
 	}
 	recorder, stopEvents := newRecorder(ctx, clients)
 	defer stopEvents()
-	controllers, err := newControllers(clients, watches, recorder, measured.Metrics, o)
+	fence := &fence{clock: clock.RealClock{}, lease: o.LeaderElection.LeaseDuration.Duration}
+	leaders := clients // what only the leader does is done with these
+	if o.LeaderElection.LeaderElect {
+		if leaders, err = newClients(fence.wrap(config), o); err != nil {
+			return err
+		}
+	}
+	controllers, err := newControllers(leaders, watches, recorder, measured.Metrics, o)
 	if err != nil {
 		return err
 	}
-	return run(ctx, o, clients, watches, controllers, measured)
+	return run(ctx, o, clients, watches, controllers, measured, fence)
 }
 
 // run starts everything and stops it in the opposite order: first the workers, then
 // the lease, then the webhooks, then the informers and the server.
-func run(ctx context.Context, o *Options, c *clients, w *watches, controllers []staffed, measured *measurements) error {
+func run(ctx context.Context, o *Options, c *clients, w *watches, controllers []staffed, measured *measurements, fence *fence) error {
 	if o.ContentionProfiling {
 		recordContention()
 	}
@@ -104,7 +111,7 @@ func run(ctx context.Context, o *Options, c *clients, w *watches, controllers []
 	if err != nil {
 		return err
 	}
-	return lead(ctx, lock, o.LeaderElection, watchDog, work)
+	return lead(ctx, lock, o.LeaderElection, watchDog, fence, work)
 }
 
 // newRecorder sends events to the API server until stop, which waits for none. It does

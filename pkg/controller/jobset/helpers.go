@@ -102,7 +102,9 @@ func (h *helperWriter) ensureConfigMap(ctx context.Context, job *trainer.TrainJo
 	if !renew || maps.Equal(have.Data, wanted.Data) {
 		return nil
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": have.UID}, "data": wanted.Data})
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": have.UID, "resourceVersion": have.ResourceVersion}, "data": wanted.Data,
+	})
 	if err == nil {
 		_, err = client.Patch(ctx, wanted.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	}

@@ -44,9 +44,11 @@ func (w jobSetWriter) delete(ctx context.Context, js *jobset.JobSet) error {
 	return nil
 }
 
-// suspend needs no more than the UID: it is right whatever else has changed.
+// suspend fails with a conflict if anything has changed since the JobSet was read. Sent by
+// a leader that was replaced before it arrived, it would else end the pods of a job that
+// has been resumed since.
 func (w jobSetWriter) suspend(ctx context.Context, js *jobset.JobSet) (*jobset.JobSet, error) {
-	return w.patch(ctx, js, `{"metadata":{"uid":%q},"spec":{"suspend":true}}`, js.UID)
+	return w.patch(ctx, js, `{"metadata":{"uid":%q,"resourceVersion":%q},"spec":{"suspend":true}}`, js.UID, js.ResourceVersion)
 }
 
 // resume fails with a conflict if anything has changed since the JobSet was read.
@@ -54,9 +56,10 @@ func (w jobSetWriter) resume(ctx context.Context, js *jobset.JobSet) (*jobset.Jo
 	return w.patch(ctx, js, `{"metadata":{"uid":%q,"resourceVersion":%q},"spec":{"suspend":false}}`, js.UID, js.ResourceVersion)
 }
 
-// remade takes the note off that child Jobs have to be made anew. Nobody else writes it.
+// remade takes the note off that child Jobs have to be made anew, unless anything has
+// changed since it was read: the note may be a newer one.
 func (w jobSetWriter) remade(ctx context.Context, js *jobset.JobSet) (*jobset.JobSet, error) {
-	return w.patch(ctx, js, `{"metadata":{"uid":%q,"annotations":{%q:null}}}`, js.UID, annotationRemake)
+	return w.patch(ctx, js, `{"metadata":{"uid":%q,"resourceVersion":%q,"annotations":{%q:null}}}`, js.UID, js.ResourceVersion, annotationRemake)
 }
 
 func (w jobSetWriter) patch(ctx context.Context, js *jobset.JobSet, format string, args ...any) (*jobset.JobSet, error) {

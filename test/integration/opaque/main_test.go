@@ -41,7 +41,13 @@ var env harness.Env
 func TestMain(m *testing.M) {
 	options := cluster.WithoutJobSetController()
 	options.CRDDirs = []string{filepath.Join(harness.SourceDir(), "test", "slurm", "crds")}
-	os.Exit(harness.Main(m, options, &env, kinds))
+	os.Exit(harness.MainPrepared(m, options, &env, func(ctx context.Context) error {
+		if err := env.Cluster.Apply(ctx, filepath.Join("testdata", "readers.yaml")); err != nil {
+			return err
+		}
+		env.Flags = []string{kinds}
+		return env.StartController(ctx)
+	}))
 }
 
 var slurmBuilder = sync.OnceValue(func() error {

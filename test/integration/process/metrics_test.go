@@ -148,9 +148,9 @@ func TestOnlyTheLeaderCountsJobs(t *testing.T) {
 	alone(t)
 	namespace := env.Namespace(t)
 	createRuntime(t, namespace)
-	first := replica(t, "first", electionFlags(t, namespace)...)
-	awaitLeader(t, namespace)
-	second := replica(t, "second", electionFlags(t, namespace)...)
+	first := replica(t, "first", electionFlags(t)...)
+	awaitLeader(t)
+	second := replica(t, "second", electionFlags(t)...)
 	env.Create(t, newJob(namespace, "job"))
 	env.AwaitState(t, namespace, "job", trainer.TrainJobPending, trainer.ReasonWaitingForPods, 30*time.Second)
 	told := func(c *harness.Controller) []float64 {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
@@ -21,20 +23,28 @@ import (
 	"github.com/trainjob/controller/test/harness"
 )
 
-// electionFlags make replicas that take over from each other quickly.
-func electionFlags(t *testing.T, namespace string) []string {
+// electionFlags make replicas that take over from each other quickly. They compete for
+// the only lease that the controller's ServiceAccount may touch, which is free when the
+// test begins.
+func electionFlags(t *testing.T) []string {
 	t.Helper()
+	err := env.Core.CoordinationV1().Leases(harness.SystemNamespace).Delete(t.Context(), leaseName, metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		t.Fatal(err)
+	}
 	return []string{
-		"--leader-elect=true", "--leader-elect-resource-namespace=" + namespace,
+		"--leader-elect=true",
 		"--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=500ms",
 	}
 }
+
+const leaseName = "trainjob-controller"
 
 // replica starts one more controller beside the package's own, which the test must
 // have stopped.
 func replica(t *testing.T, name string, flags ...string) *harness.Controller {
 	t.Helper()
-	c, err := harness.StartController(t.Context(), env.Binary, env.Cluster.Kubeconfig(), filepath.Join(t.TempDir(), name+".log"), flags...)
+	c, err := harness.StartController(t.Context(), env.Binary, env.ControllerKubeconfig(), filepath.Join(t.TempDir(), name+".log"), flags...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,9 +66,9 @@ func alone(t *testing.T) {
 	})
 }
 
-func holder(t *testing.T, namespace string) string {
+func holder(t *testing.T) string {
 	t.Helper()
-	lease, err := env.Core.CoordinationV1().Leases(namespace).Get(t.Context(), "trainjob-controller", metav1.GetOptions{})
+	lease, err := env.Core.CoordinationV1().Leases(harness.SystemNamespace).Get(t.Context(), leaseName, metav1.GetOptions{})
 	if err != nil || lease.Spec.HolderIdentity == nil {
 		return ""
 	}
@@ -66,10 +76,10 @@ func holder(t *testing.T, namespace string) string {
 }
 
 // awaitLeader waits until somebody holds the lease.
-func awaitLeader(t *testing.T, namespace string) {
+func awaitLeader(t *testing.T) {
 	t.Helper()
-	harness.Eventually(t, 10*time.Second, func() string {
-		if holder(t, namespace) == "" {
+	harness.Eventually(t, harness.Soon, func() string {
+		if holder(t) == "" {
 			return "nobody holds the lease"
 		}
 		return ""
@@ -110,22 +120,23 @@ func TestASecondReplicaTakesOverFromOneThatStops(t *testing.T) {
 	alone(t)
 	namespace := env.Namespace(t)
 	createRuntime(t, namespace)
-	first := replica(t, "first", electionFlags(t, namespace)...)
-	awaitLeader(t, namespace)
-	leader := holder(t, namespace)
-	second := replica(t, "second", electionFlags(t, namespace)...)
+	flags := electionFlags(t)
+	first := replica(t, "first", flags...)
+	awaitLeader(t)
+	leader := holder(t)
+	second := replica(t, "second", flags...)
 	env.Create(t, newJob(namespace, "before"))
-	env.AwaitState(t, namespace, "before", trainer.TrainJobPending, trainer.ReasonWaitingForPods, 5*time.Second)
+	env.AwaitState(t, namespace, "before", trainer.TrainJobPending, trainer.ReasonWaitingForPods, harness.Soon)
 
 	if err := first.Stop(); err != nil {
 		t.Errorf("a leader that is told to stop must end with exit code 0: %v", err)
 	}
-	if now := holder(t, namespace); now == leader {
+	if now := holder(t); now == leader {
 		t.Errorf("the lease is still held by the replica that has stopped")
 	}
 	env.Create(t, newJob(namespace, "after"))
 	// Sooner than the lease would have run out: it was given back.
-	env.AwaitState(t, namespace, "after", trainer.TrainJobPending, trainer.ReasonWaitingForPods, 5*time.Second)
+	env.AwaitState(t, namespace, "after", trainer.TrainJobPending, trainer.ReasonWaitingForPods, harness.Soon)
 	if err := second.Stop(); err != nil {
 		t.Error(err)
 	}
@@ -135,14 +146,15 @@ func TestASecondReplicaTakesOverFromOneThatIsKilled(t *testing.T) {
 	alone(t)
 	namespace := env.Namespace(t)
 	createRuntime(t, namespace)
-	first := replica(t, "first", electionFlags(t, namespace)...)
-	awaitLeader(t, namespace)
-	second := replica(t, "second", electionFlags(t, namespace)...)
+	flags := electionFlags(t)
+	first := replica(t, "first", flags...)
+	awaitLeader(t)
+	second := replica(t, "second", flags...)
 	if err := first.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	env.Create(t, newJob(namespace, "after"))
-	env.AwaitState(t, namespace, "after", trainer.TrainJobPending, trainer.ReasonWaitingForPods, 15*time.Second)
+	env.AwaitState(t, namespace, "after", trainer.TrainJobPending, trainer.ReasonWaitingForPods, harness.Soon)
 	if err := second.Stop(); err != nil {
 		t.Error(err)
 	}
@@ -150,14 +162,13 @@ func TestASecondReplicaTakesOverFromOneThatIsKilled(t *testing.T) {
 
 func TestALeaderThatCannotRenewItsLeaseEndsWithAnError(t *testing.T) {
 	alone(t)
-	namespace := env.Namespace(t)
-	c := replica(t, "leader", electionFlags(t, namespace)...)
-	awaitLeader(t, namespace)
+	c := replica(t, "leader", electionFlags(t)...)
+	awaitLeader(t)
 	// A process that sleeps longer than its lease lasts has lost it.
 	if err := syscall.Kill(c.Pid(), syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	harness.Eventually(t, 15*time.Second, func() string { return takeLease(t, namespace) })
+	harness.Eventually(t, 15*time.Second, func() string { return takeLease(t) })
 	if err := syscall.Kill(c.Pid(), syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
@@ -172,9 +183,10 @@ func TestALeaderThatCannotRenewItsLeaseEndsWithAnError(t *testing.T) {
 }
 
 // takeLease takes the lease over as another replica would once it has run out.
-func takeLease(t *testing.T, namespace string) string {
+func takeLease(t *testing.T) string {
 	t.Helper()
-	lease, err := env.Core.CoordinationV1().Leases(namespace).Get(t.Context(), "trainjob-controller", metav1.GetOptions{})
+	leases := env.Core.CoordinationV1().Leases(harness.SystemNamespace)
+	lease, err := leases.Get(t.Context(), leaseName, metav1.GetOptions{})
 	if err != nil {
 		return err.Error()
 	}
@@ -183,7 +195,7 @@ func takeLease(t *testing.T, namespace string) string {
 	}
 	now := metav1.NewMicroTime(time.Now())
 	lease.Spec.HolderIdentity, lease.Spec.RenewTime, lease.Spec.LeaseDurationSeconds = ptrTo("another"), &now, ptrTo[int32](3600)
-	if _, err := env.Core.CoordinationV1().Leases(namespace).Update(t.Context(), lease, metav1.UpdateOptions{}); err != nil {
+	if _, err := leases.Update(t.Context(), lease, metav1.UpdateOptions{}); err != nil {
 		return err.Error()
 	}
 	return ""
@@ -212,10 +224,24 @@ func TestANamespaceForTheLeaseThatIsMissingIsAnErrorWithItsRemedy(t *testing.T) 
 	}
 }
 
+// API servers that do not stream lists are asked for them in the old way.
+func TestWatchesWorkWithPlainLists(t *testing.T) {
+	alone(t)
+	start := env.AuditNow(t)
+	t.Setenv("KUBE_FEATURE_WatchListClient", "false")
+	replica(t, "lists", "--leader-elect=false")
+	lists := harness.Summary(env.Audit(t, start, cluster.AuditFilter{User: harness.ControllerUser, Verbs: []string{"list"}}))
+	for _, resource := range []string{"trainjobs", "trainingruntimes", "clustertrainingruntimes", "jobsets", "configmaps"} {
+		if lists["list "+resource] == 0 {
+			t.Errorf("%s were not listed, only %v", resource, lists)
+		}
+	}
+}
+
 func TestJSONLogsAreJSON(t *testing.T) {
 	alone(t)
 	logFile := filepath.Join(t.TempDir(), "json.log")
-	c, err := harness.StartController(t.Context(), env.Binary, env.Cluster.Kubeconfig(), logFile, "--logging-format=json", "-v=2")
+	c, err := harness.StartController(t.Context(), env.Binary, env.ControllerKubeconfig(), logFile, "--logging-format=json", "-v=2")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,21 +270,21 @@ func TestVersionIsPrinted(t *testing.T) {
 func TestRepeatedWarningsBecomeOneEventThatCounts(t *testing.T) {
 	namespace := env.Namespace(t)
 	var last *trainer.TrainJob
-	for i := range 3 {
+	for i := range 5 {
 		// The same runtime is missing, appears and goes: the same warning each time.
 		job := newJob(namespace, "waits")
 		if last == nil {
 			last = env.Create(t, job)
 		}
-		env.AwaitState(t, namespace, "waits", trainer.TrainJobPending, trainer.ReasonWaitingForRuntime, 5*time.Second)
-		if i == 2 {
+		env.AwaitState(t, namespace, "waits", trainer.TrainJobPending, trainer.ReasonWaitingForRuntime, harness.Soon)
+		if i == 4 {
 			break
 		}
 		suspend(t, namespace, "waits", true)
-		env.AwaitState(t, namespace, "waits", trainer.TrainJobSuspended, "", 5*time.Second)
+		env.AwaitState(t, namespace, "waits", trainer.TrainJobSuspended, "", harness.Soon)
 		suspend(t, namespace, "waits", false)
 	}
-	harness.Eventually(t, 10*time.Second, func() string {
+	harness.Eventually(t, 2*harness.Soon, func() string {
 		events, err := env.Core.CoreV1().Events(namespace).List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -269,8 +295,8 @@ func TestRepeatedWarningsBecomeOneEventThatCounts(t *testing.T) {
 				found = append(found, e)
 			}
 		}
-		if len(found) != 1 || found[0].Count != 3 {
-			return "want one event with count 3"
+		if len(found) != 1 || found[0].Count != 5 {
+			return fmt.Sprintf("want one event with count 5, got %+v", found)
 		}
 		return ""
 	})
@@ -289,7 +315,7 @@ func TestWritesCarryOurUserAgent(t *testing.T) {
 	namespace := env.Namespace(t)
 	createRuntime(t, namespace)
 	env.Create(t, newJob(namespace, "job"))
-	env.AwaitState(t, namespace, "job", trainer.TrainJobPending, trainer.ReasonWaitingForPods, 5*time.Second)
+	env.AwaitState(t, namespace, "job", trainer.TrainJobPending, trainer.ReasonWaitingForPods, harness.Soon)
 	events, err := env.Cluster.AuditEvents(t.Context(), 0, cluster.AuditFilter{
 		Namespace: namespace, Resource: "jobsets", Verbs: []string{"create"}, UserAgentPrefix: "trainjob-controller/",
 	})

@@ -116,7 +116,7 @@ func TestADeletedSecretIsMadeAgain(t *testing.T) {
 	namespace := env.Namespace(t)
 	env.NewRuntime(t, namespace, builders.TorchSpec())
 	const secret = "trainjob-controller-webhook-cert"
-	secrets := env.Core.CoreV1().Secrets("default")
+	secrets := env.Core.CoreV1().Secrets(harness.SystemNamespace)
 	before, err := secrets.Get(t.Context(), secret, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)

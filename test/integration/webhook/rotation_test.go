@@ -29,7 +29,7 @@ func replica(t *testing.T, name string, flags ...string) (*harness.Controller, s
 		t.Fatal(err)
 	}
 	flags = append(harness.WebhookFlags(address), flags...)
-	c, err := harness.StartController(t.Context(), env.Binary, env.Cluster.Kubeconfig(), filepath.Join(t.TempDir(), name+".log"), flags...)
+	c, err := harness.StartController(t.Context(), env.Binary, env.ControllerKubeconfig(), filepath.Join(t.TempDir(), name+".log"), flags...)
 	if err != nil {
 		t.Fatal(err)
 	}

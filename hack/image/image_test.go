@@ -1,0 +1,216 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+)
+
+// packed is an archive of binaries that are no programs, written at a time of the
+// file system's own.
+func packed(t *testing.T, amd64, arm64 string) ([]byte, v1.Hash) {
+	t.Helper()
+	dir := t.TempDir()
+	o := options{
+		out: filepath.Join(dir, "out", "image.tar"), platforms: []string{"linux/amd64", "linux/arm64"},
+		version: "v1.2.3", revision: "abc", created: time.Unix(1700000000, 0).UTC(),
+	}
+	binaries := map[string]string{}
+	for platform, content := range map[string]string{"linux/amd64": amd64, "linux/arm64": arm64} {
+		binaries[platform] = filepath.Join(dir, strings.ReplaceAll(platform, "/", "-"))
+		if err := os.WriteFile(binaries[platform], []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	digest, err := pack(o, binaries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(o.out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data, digest
+}
+
+func TestTheSameBinariesMakeTheSameArchive(t *testing.T) {
+	first, digest := packed(t, "one", "two")
+	second, again := packed(t, "one", "two")
+	if !bytes.Equal(first, second) || digest != again {
+		t.Errorf("two archives of the same binaries differ: %s and %s", digest, again)
+	}
+	if _, other := packed(t, "one", "three"); other == digest {
+		t.Error("another binary makes the same digest")
+	}
+}
+
+func TestImagesHoldTheBinaryAndNothingElse(t *testing.T) {
+	data, digest := packed(t, "one", "two")
+	dir := t.TempDir()
+	unpack(t, data, dir)
+	path, err := layout.FromPath(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	index, err := path.ImageIndex()
+	if err != nil {
+		t.Fatal(err)
+	}
+	outer, err := index.IndexManifest()
+	if err != nil || len(outer.Manifests) != 1 || outer.Manifests[0].Digest != digest {
+		t.Fatalf("%v; the archive holds %+v, want one index of digest %s", err, outer, digest)
+	}
+	if ref := outer.Manifests[0].Annotations["org.opencontainers.image.ref.name"]; ref != "v1.2.3" {
+		t.Errorf("the tag is %q", ref)
+	}
+	inner, err := index.ImageIndex(digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := inner.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"linux/amd64": "one", "linux/arm64": "two"}
+	for _, descriptor := range manifest.Manifests {
+		image, err := inner.Image(descriptor.Digest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		platform := descriptor.Platform.String()
+		checkImage(t, image, platform, want[platform])
+		delete(want, platform)
+	}
+	if len(want) > 0 {
+		t.Errorf("no image for %v", want)
+	}
+}
+
+func checkImage(t *testing.T, image v1.Image, platform, content string) {
+	t.Helper()
+	config, err := image.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := config.OS + "/" + config.Architecture; got != platform {
+		t.Errorf("the configuration is for %s, want %s", got, platform)
+	}
+	if config.Config.User != user || config.Config.Entrypoint[0] != "/"+name {
+		t.Errorf("user %q, entrypoint %v", config.Config.User, config.Config.Entrypoint)
+	}
+	if label := config.Config.Labels["org.opencontainers.image.version"]; label != "v1.2.3" {
+		t.Errorf("the version is labelled %q", label)
+	}
+	layers, err := image.Layers()
+	if err != nil || len(layers) != 1 {
+		t.Fatalf("%v; %d layers, want one", err, len(layers))
+	}
+	files, err := layers[0].Uncompressed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer files.Close()
+	reader := tar.NewReader(files)
+	header, err := reader.Next()
+	if err != nil || header.Name != name || header.Mode != 0o555 || header.Uid != 0 {
+		t.Fatalf("%v; the first file is %+v", err, header)
+	}
+	if got, err := io.ReadAll(reader); err != nil || string(got) != content {
+		t.Errorf("%v; the binary is %q, want %q", err, got, content)
+	}
+	if _, err := reader.Next(); !errors.Is(err, io.EOF) {
+		t.Errorf("there is another file (%v)", err)
+	}
+}
+
+func unpack(t *testing.T, data []byte, dir string) {
+	t.Helper()
+	files := tar.NewReader(bytes.NewReader(data))
+	for {
+		header, err := files.Next()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(dir, filepath.FromSlash(header.Name))
+		if header.Typeflag == tar.TypeDir {
+			err = os.MkdirAll(path, 0o755)
+		} else if content, readErr := io.ReadAll(files); readErr != nil {
+			err = readErr
+		} else {
+			err = os.WriteFile(path, content, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// The controller itself, built in two folders, of which one is no git repository.
+func TestTheBinaryDoesNotTellWhereItWasBuilt(t *testing.T) {
+	source, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied := t.TempDir()
+	for _, part := range []string{"go.mod", "go.sum", "apis", "cmd", "generated", "pkg"} {
+		if out, err := exec.CommandContext(t.Context(), "cp", "-R", filepath.Join(source, part), copied).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	platform := "linux/" + runtime.GOARCH
+	var sums [][32]byte
+	for _, folder := range []string{source, copied} {
+		o := options{source: folder, ldflags: "-s -w -X k8s.io/component-base/version.gitVersion=v1.2.3"}
+		binary, err := compile(t.Context(), o, platform, t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := os.ReadFile(binary)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if size := len(data); size > 100_000_000 {
+			t.Errorf("the binary has %d bytes", size)
+		}
+		sums = append(sums, sha256.Sum256(data))
+	}
+	if sums[0] != sums[1] {
+		t.Error("the same source makes another binary in another folder")
+	}
+}
+
+func TestAnImageStaysSmall(t *testing.T) {
+	o := options{
+		source: filepath.Join("..", ".."), ldflags: "-s -w", version: "v1.2.3",
+		out: filepath.Join(t.TempDir(), "image.tar"), platforms: []string{"linux/" + runtime.GOARCH},
+	}
+	binary, err := compile(t.Context(), o, o.platforms[0], t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pack(o, map[string]string{o.platforms[0]: binary}); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(o.out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Size() > 40_000_000 {
+		t.Errorf("the image has %d bytes, want less than 40 MB", info.Size())
+	}
+}
