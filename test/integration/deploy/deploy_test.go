@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -54,7 +55,11 @@ func TestOneFolderIsAllThereIsToApply(t *testing.T) {
 	if err := env.RedirectWebhooks(ctx, address); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { env.Kubectl(t, "delete", "-k", folder("webhook"), "--ignore-not-found") })
+	t.Cleanup(func() { // the test's own context has ended by then
+		if out, err := env.TryKubectl(context.Background(), "delete", "-k", folder("webhook"), "--ignore-not-found"); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+	})
 	if err := errors.Join(c.AwaitReady(ctx), env.AwaitWebhooks(ctx)); err != nil {
 		t.Fatal(err)
 	}

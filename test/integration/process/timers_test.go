@@ -40,9 +40,9 @@ func TestJobsThatWaitForATimerAreCountedByTheLeaderAlone(t *testing.T) {
 	alone(t)
 	namespace := env.Namespace(t)
 	createRuntime(t, namespace)
-	first := replica(t, "first", electionFlags(t, namespace)...)
-	awaitLeader(t, namespace)
-	second := replica(t, "second", electionFlags(t, namespace)...)
+	first := replica(t, "first", electionFlags(t)...)
+	awaitLeader(t)
+	second := replica(t, "second", electionFlags(t)...)
 	for name, change := range map[string][]builders.JobOption{
 		"deadline": {builders.Deadline(3600)}, "both": {builders.Deadline(3600), builders.TTL(3600)},
 		"neither": nil, "late": {builders.Deadline(1), builders.TTL(3600)},
