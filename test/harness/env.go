@@ -315,3 +315,25 @@ func describe(conditions []metav1.Condition) string {
 	}
 	return strings.Join(all, "; ")
 }
+
+// WithoutController stops the controller for what a test prepares. Whatever becomes of the
+// test, the next one finds a controller.
+func (e *Env) WithoutController(t *testing.T) {
+	t.Helper()
+	if err := e.StopController(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.WithController(t) })
+}
+
+// WithController starts the controller unless it runs.
+func (e *Env) WithController(t *testing.T) {
+	t.Helper()
+	if e.Controller != nil {
+		return
+	}
+	// In a cleanup the test's own context has ended.
+	if err := e.StartController(context.WithoutCancel(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -99,11 +99,11 @@ func (a admin) follow(t *testing.T, s section) (output string) {
 	for _, block := range s.blocks {
 		if strings.Contains(block, applyDeployment) {
 			a.run(t, "kubectl apply -f - <<EOF\n"+deployment("trainjob-system", "trainjob-controller", "trainjob-controller")+"EOF\n")
-			startController(t)
+			env.WithController(t)
 			block = strings.Replace(block, applyDeployment, "true", 1)
 		}
 		if strings.Contains(block, "scale deployment trainjob-controller --replicas=0") {
-			stopController(t)
+			env.WithoutController(t)
 		}
 		output += a.run(t, block)
 	}

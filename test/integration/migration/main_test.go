@@ -4,7 +4,6 @@
 package migration
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -27,31 +26,11 @@ func TestMain(m *testing.M) {
 	os.Exit(harness.Main(m, cluster.FullStack(), &env))
 }
 
-// stopController stops it for what a test prepares, and starts it again should the test
-// not come to that.
-func stopController(t *testing.T) {
-	t.Helper()
-	if err := env.StopController(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { startController(t) })
-}
-
-func startController(t *testing.T) {
-	t.Helper()
-	if env.Controller != nil {
-		return
-	}
-	if err := env.StartController(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // leftBehind makes a namespace with the runtimes of the jobs that older controllers
 // leave behind. There is no controller then.
 func leftBehind(t *testing.T) string {
 	t.Helper()
-	stopController(t)
+	env.WithoutController(t)
 	namespace := env.Namespace(t)
 	if err := trainerv23.CreateRuntimes(t.Context(), env.Dynamic, namespace); err != nil {
 		t.Fatal(err)

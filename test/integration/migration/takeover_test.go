@@ -59,7 +59,7 @@ func jobsOfEveryKind(t *testing.T) found {
 	}
 	f.uids = f.now(t)
 	f.since = env.AuditNow(t)
-	startController(t)
+	env.WithController(t)
 	return f
 }
 
@@ -281,9 +281,9 @@ func (f found) wantNoTrouble(t *testing.T) {
 		t.Errorf("a warning about %s: %s %s", e.InvolvedObject.Name, e.Reason, e.Message)
 	}
 	awaitQuiet(t, f.namespace)
-	stopController(t)
+	env.WithoutController(t)
 	before := env.AuditNow(t)
-	startController(t)
+	env.WithController(t)
 	harness.Consistently(t, 3*time.Second, func() string {
 		if writes := harness.Summary(env.Writes(t, before, f.namespace)); len(writes) > 0 {
 			return fmt.Sprintf("the controller, started again, still had to write %v", writes)
@@ -318,7 +318,7 @@ func TestFinishedJobsAreNotWrittenTo(t *testing.T) {
 		before[name] = env.Job(t, namespace, name)
 	}
 	since := env.AuditNow(t)
-	startController(t)
+	env.WithController(t)
 	// The JobSet of the first, which was created anew for this test, runs and completes
 	// once more: its changes are seen and mean nothing.
 	harness.Eventually(t, 2*harness.Soon, func() string {
@@ -363,7 +363,7 @@ func TestTheJobSetThatAnOverdueJobHasLeftIsDeleted(t *testing.T) {
 	namespace := leftBehind(t)
 	leave(t, namespace, trainerv23.Finished, trainerv23.Options{Change: failed("Failed", trainer.ReasonDeadlineExceeded)})
 	before := env.Job(t, namespace, trainerv23.Finished)
-	startController(t)
+	env.WithController(t)
 	harness.Eventually(t, harness.Soon, func() string {
 		if env.JobSetOf(t, namespace, trainerv23.Finished) != nil {
 			return "the JobSet is still there"
@@ -389,7 +389,7 @@ func TestSnapshotsAreAdoptedThoughTheirRuntimeIsGone(t *testing.T) {
 	f.pods = map[string][]string{trainerv23.Running: uids(awaitPods(t, f.namespace, trainerv23.Running, 2))}
 	awaitHeldBack(t, f.namespace, trainerv23.Queued)
 	f.uids, f.since = f.now(t), env.AuditNow(t)
-	startController(t)
+	env.WithController(t)
 	f.wantSnapshot(t, trainerv23.Running, true)
 	f.wantUntouched(t, trainerv23.Running)
 	for _, job := range []string{trainerv23.Queued, bareQueued} {
@@ -409,7 +409,7 @@ func TestTheDeadlineOfAJobTakenOverIsEnforced(t *testing.T) {
 		}
 	}})
 	awaitPods(t, namespace, trainerv23.Running, 2)
-	startController(t)
+	env.WithController(t)
 	job := env.AwaitState(t, namespace, trainerv23.Running, trainer.TrainJobFailed, trainer.ReasonDeadlineExceeded, 2*harness.Soon)
 	if took := job.Status.CompletionTime.Sub(job.CreationTimestamp.Time); took < 20*time.Second {
 		t.Errorf("failed after %v, want the deadline to be 20s after creation", took)

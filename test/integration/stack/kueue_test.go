@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
@@ -20,47 +19,6 @@ import (
 	"github.com/trainjob/controller/test/builders"
 	"github.com/trainjob/controller/test/harness"
 )
-
-const kueue = "kueue.x-k8s.io/manager"
-
-// updateAsKueue writes a whole job through types that do not know the time limits.
-func updateAsKueue(t *testing.T, namespace, name string, change func(spec map[string]any)) {
-	t.Helper()
-	jobs := env.Dynamic.Resource(trainer.SchemeGroupVersion.WithResource("trainjobs")).Namespace(namespace)
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		job, err := jobs.Get(t.Context(), name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		spec := job.Object["spec"].(map[string]any)
-		delete(spec, "ttlSecondsAfterFinished")
-		delete(spec, "activeDeadlineSeconds")
-		change(spec)
-		_, err = jobs.Update(t.Context(), job, metav1.UpdateOptions{})
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// assignment is what Kueue writes into its patch when it admits a job.
-func assignment() []any {
-	pod := map[string]any{
-		"metadata": map[string]any{
-			"labels":      map[string]any{"kueue.x-k8s.io/podset": "node"},
-			"annotations": map[string]any{"kueue.x-k8s.io/workload": "trainjob-a"},
-		},
-		"spec": map[string]any{
-			"nodeSelector": map[string]any{corev1.LabelOSStable: "linux"},
-			"tolerations":  []any{map[string]any{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}},
-		},
-	}
-	job := map[string]any{"name": "node", "template": map[string]any{"spec": map[string]any{"template": pod}}}
-	return []any{map[string]any{"manager": kueue, "trainingRuntimeSpec": map[string]any{
-		"template": map[string]any{"spec": map[string]any{"replicatedJobs": []any{job}}},
-	}}}
-}
 
 func TestKueuesWayOfAdmittingAndEvicting(t *testing.T) {
 	t.Parallel()
@@ -70,21 +28,21 @@ func TestKueuesWayOfAdmittingAndEvicting(t *testing.T) {
 	env.NewRuntime(t, namespace, spec)
 	start := env.AuditNow(t)
 	job := env.NewJob(t, namespace, "a", builders.Suspended(true), builders.TTL(2), builders.Deadline(300),
-		builders.Patches(trainer.RuntimePatch{Manager: kueue}))
+		builders.Patches(trainer.RuntimePatch{Manager: harness.KueueManager}))
 	env.AwaitState(t, namespace, "a", trainer.TrainJobSuspended, trainer.ReasonSuspended, harness.Soon)
 	if env.JobSetOf(t, namespace, "a") != nil {
 		t.Error("a queued job has a JobSet")
 	}
 
 	for range 2 {
-		updateAsKueue(t, namespace, "a", func(spec map[string]any) { spec["runtimePatches"] = assignment() })
-		updateAsKueue(t, namespace, "a", func(spec map[string]any) { spec["suspend"] = false })
+		env.UpdateAsKueue(t, namespace, "a", func(spec map[string]any) { spec["runtimePatches"] = harness.KueueAssignment() })
+		env.UpdateAsKueue(t, namespace, "a", func(spec map[string]any) { spec["suspend"] = false })
 		for _, pod := range awaitPods(t, namespace, "a", 2) {
 			checkAssigned(t, pod)
 		}
 		env.AwaitState(t, namespace, "a", trainer.TrainJobRunning, trainer.ReasonPodsReady, harness.Soon)
 
-		updateAsKueue(t, namespace, "a", func(spec map[string]any) { spec["suspend"] = true })
+		env.UpdateAsKueue(t, namespace, "a", func(spec map[string]any) { spec["suspend"] = true })
 		env.AwaitJobSet(t, job, true)
 		env.AwaitState(t, namespace, "a", trainer.TrainJobSuspended, trainer.ReasonSuspended, harness.Soon)
 		harness.Eventually(t, harness.Soon, func() string {
@@ -95,11 +53,13 @@ func TestKueuesWayOfAdmittingAndEvicting(t *testing.T) {
 			}
 			return ""
 		})
-		updateAsKueue(t, namespace, "a", func(spec map[string]any) { spec["runtimePatches"] = []any{map[string]any{"manager": kueue}} })
+		env.UpdateAsKueue(t, namespace, "a", func(spec map[string]any) {
+			spec["runtimePatches"] = []any{map[string]any{"manager": harness.KueueManager}}
+		})
 		awaitUnassigned(t, namespace)
 	}
 
-	updateAsKueue(t, namespace, "a", func(spec map[string]any) { spec["suspend"] = false })
+	env.UpdateAsKueue(t, namespace, "a", func(spec map[string]any) { spec["suspend"] = false })
 	for _, pod := range awaitPods(t, namespace, "a", 2) {
 		if len(pod.Spec.NodeSelector) > 0 || pod.Labels["kueue.x-k8s.io/podset"] != "" {
 			t.Errorf("pod %s still carries what Kueue took back: %v, %v", pod.Name, pod.Spec.NodeSelector, pod.Labels)

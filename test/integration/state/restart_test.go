@@ -1,7 +1,6 @@
 package state
 
 import (
-	"context"
 	"fmt"
 	"syscall"
 	"testing"
@@ -18,31 +17,12 @@ import (
 
 // None of the tests in this file is parallel: they stop what the others need.
 
-func stopController(t *testing.T) {
-	t.Helper()
-	if err := env.StopController(); err != nil {
-		t.Fatal(err)
-	}
-	// Whatever becomes of the test, the next one finds a controller.
-	t.Cleanup(func() { startController(t) })
-}
-
 func killController(t *testing.T) {
 	t.Helper()
 	if err := env.KillController(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { startController(t) })
-}
-
-func startController(t *testing.T) {
-	t.Helper()
-	if env.Controller != nil {
-		return
-	}
-	if err := env.StartController(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	t.Cleanup(func() { env.WithController(t) })
 }
 
 // pauseController makes the process stand still, until the function it returns is called.
@@ -70,7 +50,7 @@ func until(t *testing.T, moment time.Time) {
 func TestDeadlinesThatPassWhileTheControllerIsDownCreateNothing(t *testing.T) {
 	ns := setUp(t)
 	completedMeanwhile := running(t, ns, "completed", builders.Deadline(6))
-	stopController(t)
+	env.WithoutController(t)
 	const jobs = 20
 	for i := range jobs {
 		env.Create(t, newJob(ns, fmt.Sprintf("late-%d", i), builders.Deadline(5), builders.Suspended(i%2 == 0)))
@@ -80,7 +60,7 @@ func TestDeadlinesThatPassWhileTheControllerIsDownCreateNothing(t *testing.T) {
 	until(t, time.Now().Add(6*time.Second))
 
 	before := env.AuditNow(t)
-	startController(t)
+	env.WithController(t)
 	for i := range jobs {
 		env.AwaitState(t, ns, fmt.Sprintf("late-%d", i), trainer.TrainJobFailed, trainer.ReasonDeadlineExceeded, soon)
 	}
@@ -93,11 +73,11 @@ func TestJobsWhoseTTLRunsAcrossAStopAreDeletedOnTime(t *testing.T) {
 	ns := setUp(t)
 	completed(t, ns, "overdue", builders.TTL(2))
 	job := completed(t, ns, "waiting", builders.TTL(10))
-	stopController(t)
+	env.WithoutController(t)
 	finished := condition(t, job, trainer.TrainJobComplete).LastTransitionTime.Time
 	until(t, finished.Add(4*time.Second))
 	before := env.AuditNow(t)
-	startController(t)
+	env.WithController(t)
 	awaitNoJob(t, ns, "overdue", soon)
 	awaitNoJob(t, ns, "waiting", soon)
 	deletes := deletesOf(t, before, ns, "waiting")
@@ -125,9 +105,9 @@ func TestRefusedDeletionOfAnOverdueJobSetIsRetriedAcrossARestart(t *testing.T) {
 		}
 	}
 	harness.Eventually(t, soon, refused(0))
-	stopController(t)
+	env.WithoutController(t)
 	between := env.AuditNow(t)
-	startController(t)
+	env.WithController(t)
 	harness.Eventually(t, soon, refused(between))
 	allow()
 	// Nobody touches the job or the JobSet: it is the backoff that brings the next try.
@@ -145,7 +125,7 @@ func TestKilledControllerLosesAndDoublesNothing(t *testing.T) {
 		env.Create(t, newJob(ns, fmt.Sprintf("a%d", i)))
 		if i%4 == 3 {
 			killController(t)
-			startController(t)
+			env.WithController(t)
 		}
 	}
 	for i := range jobs {
@@ -242,9 +222,9 @@ func TestRestartedControllerWritesNothingWhenNothingHasHappened(t *testing.T) {
 		return nothing
 	})
 	awaitQuiet(t, ns)
-	stopController(t)
+	env.WithoutController(t)
 	before := env.AuditNow(t)
-	startController(t)
+	env.WithController(t)
 	harness.Consistently(t, 3*time.Second, func() string {
 		env.Job(t, ns, "running")
 		return nothing

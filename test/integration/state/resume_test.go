@@ -20,7 +20,7 @@ const fromResume = "--active-deadline-from=resume"
 // until the test ends. What it returns kills that controller and starts another.
 func countFromResume(t *testing.T) (kill, start func()) {
 	t.Helper()
-	stopController(t)
+	env.WithoutController(t)
 	start = func() {
 		t.Helper()
 		if err := env.StartController(context.Background(), fromResume); err != nil {

@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
@@ -17,49 +16,14 @@ import (
 	"github.com/trainjob/controller/test/harness"
 )
 
-const kueue = "kueue.x-k8s.io/manager"
-
-// updateAsKueue writes a whole job through types that do not know the time limits.
+// updateAsKueue writes the whole job, and checks that the time limits are still there.
 func updateAsKueue(t *testing.T, namespace string, change func(spec map[string]any)) {
 	t.Helper()
-	jobs := env.Dynamic.Resource(trainer.SchemeGroupVersion.WithResource("trainjobs")).Namespace(namespace)
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		job, err := jobs.Get(t.Context(), "a", metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		spec := job.Object["spec"].(map[string]any)
-		delete(spec, "ttlSecondsAfterFinished")
-		delete(spec, "activeDeadlineSeconds")
-		change(spec)
-		_, err = jobs.Update(t.Context(), job, metav1.UpdateOptions{})
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	env.UpdateAsKueue(t, namespace, "a", change)
 	job := env.Job(t, namespace, "a")
 	if ptr.Deref(job.Spec.TTLSecondsAfterFinished, -1) != 2 || ptr.Deref(job.Spec.ActiveDeadlineSeconds, -1) != 300 {
 		t.Errorf("limits after Kueue's update: %v, %v, want them put back", job.Spec.TTLSecondsAfterFinished, job.Spec.ActiveDeadlineSeconds)
 	}
-}
-
-// assigned is the list of patches once Kueue has found a place for the job.
-func assigned() []any {
-	pod := map[string]any{
-		"metadata": map[string]any{
-			"labels":      map[string]any{"kueue.x-k8s.io/podset": "node"},
-			"annotations": map[string]any{"kueue.x-k8s.io/workload": "trainjob-a"},
-		},
-		"spec": map[string]any{
-			"nodeSelector": map[string]any{corev1.LabelOSStable: "linux"},
-			"tolerations":  []any{map[string]any{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}},
-		},
-	}
-	job := map[string]any{"name": "node", "template": map[string]any{"spec": map[string]any{"template": pod}}}
-	return []any{map[string]any{"manager": kueue, "trainingRuntimeSpec": map[string]any{
-		"template": map[string]any{"spec": map[string]any{"replicatedJobs": []any{job}}},
-	}}}
 }
 
 func trainingPods(t *testing.T, namespace string) []corev1.Pod {
@@ -97,10 +61,10 @@ func TestKueuesWayOfAdmittingAndEvictingPassesAdmission(t *testing.T) {
 	namespace := env.Namespace(t)
 	env.NewRuntime(t, namespace, holding())
 	job := env.NewJob(t, namespace, "a", builders.Suspended(true), builders.TTL(2), builders.Deadline(300),
-		builders.Patches(trainer.RuntimePatch{Manager: kueue}))
+		builders.Patches(trainer.RuntimePatch{Manager: harness.KueueManager}))
 	env.AwaitState(t, namespace, "a", trainer.TrainJobSuspended, trainer.ReasonSuspended, harness.Soon)
 	for range 2 {
-		updateAsKueue(t, namespace, func(spec map[string]any) { spec["runtimePatches"] = assigned() })
+		updateAsKueue(t, namespace, func(spec map[string]any) { spec["runtimePatches"] = harness.KueueAssignment() })
 		updateAsKueue(t, namespace, func(spec map[string]any) { spec["suspend"] = false })
 		awaitPods(t, namespace, true)
 		env.AwaitState(t, namespace, "a", trainer.TrainJobRunning, trainer.ReasonPodsReady, harness.Soon)
@@ -114,7 +78,9 @@ func TestKueuesWayOfAdmittingAndEvictingPassesAdmission(t *testing.T) {
 			}
 			return ""
 		})
-		updateAsKueue(t, namespace, func(spec map[string]any) { spec["runtimePatches"] = []any{map[string]any{"manager": kueue}} })
+		updateAsKueue(t, namespace, func(spec map[string]any) {
+			spec["runtimePatches"] = []any{map[string]any{"manager": harness.KueueManager}}
+		})
 	}
 	updateAsKueue(t, namespace, func(spec map[string]any) { spec["suspend"] = false })
 	awaitPods(t, namespace, false)
