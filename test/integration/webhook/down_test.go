@@ -77,7 +77,11 @@ func TestANamespaceGoesWhileNobodyAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	withoutServer(t)
-	env.PatchJob(t, namespace, "runs-too", `{"metadata":{"finalizers":["foregroundDeletion"]}}`)
+	// The first is that finalizer, whether or not the garbage collector has taken its own off.
+	release := []byte(`[{"op":"remove","path":"/metadata/finalizers/0"}]`)
+	if _, err := env.Trainer.TrainerV1alpha1().TrainJobs(namespace).Patch(t.Context(), "runs-too", types.JSONPatchType, release, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	env.DeleteNamespace(t, namespace)
 }
 

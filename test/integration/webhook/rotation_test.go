@@ -121,10 +121,12 @@ func TestCertificatesRotateUnnoticed(t *testing.T) {
 	namespace := env.Namespace(t)
 	env.NewRuntime(t, namespace, builders.TorchSpec())
 	withoutServer(t)
-	flags := []string{
-		"--webhook-cert-lifetime=" + certLifetime.String(), "--webhook-secret-name=rotating",
-		"--leader-elect=true", "--leader-elect-resource-namespace=" + namespace,
+	// The shipped roles name the Secret. What is in it lives too long for this test.
+	secrets := env.Core.CoreV1().Secrets(harness.SystemNamespace)
+	if err := secrets.Delete(t.Context(), "trainjob-controller-webhook-cert", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
 	}
+	flags := []string{"--webhook-cert-lifetime=" + certLifetime.String(), "--leader-elect=true"}
 	own := proxy.Backends()
 	t.Cleanup(func() { behindProxy(t, own...) })
 	_, first := replica(t, "first", flags...)
