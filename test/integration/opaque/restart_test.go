@@ -1,12 +1,14 @@
 package opaque
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -193,22 +195,34 @@ func TestAMissingRuntimeIsReadLessAndLess(t *testing.T) {
 	}
 }
 
-// The controller runs with its rights alone here, as its ServiceAccount would.
+// The controller has no more rights here than artifacts/rbac gives it.
 func TestARightThatIsMissingIsNamedAndUsedOnceItIsGiven(t *testing.T) {
 	namespace := env.Namespace(t)
 	publish(t, runtimes("slurmruntimes", namespace), slurmRuntime)
-	for _, path := range []string{
-		filepath.Join("testdata", "rights.yaml"), filepath.Join(harness.SourceDir(), "artifacts", "rbac", "opaque-runtimes.yaml"),
-	} {
-		if err := env.Cluster.Apply(t.Context(), path); err != nil {
-			t.Fatal(err)
-		}
-	}
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := env.Cluster.WriteKubeconfig(kubeconfig, "controller-with-few-rights", "system:authenticated"); err != nil {
+	readers := filepath.Join("testdata", "readers.yaml")
+	if err := env.Core.RbacV1().ClusterRoleBindings().Delete(t.Context(), "readers-of-opaque-runtimes", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	restart(t, kinds, "--kubeconfig", kubeconfig)
+	t.Cleanup(func() { // the test's own context has ended by then
+		if err := env.Cluster.Apply(context.Background(), readers); err != nil {
+			t.Error(err)
+		}
+	})
+	harness.Eventually(t, harness.Soon, func() string {
+		review, err := env.Core.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{
+			Spec: authorizationv1.SubjectAccessReviewSpec{
+				User:               harness.ControllerUser,
+				ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "get", Group: group, Resource: "slurmruntimes"},
+			},
+		}, metav1.CreateOptions{})
+		switch {
+		case err != nil:
+			return err.Error()
+		case review.Status.Allowed:
+			return "the controller still may read runtimes"
+		}
+		return ""
+	})
 	env.Create(t, newJob(namespace, "a", "SlurmRuntime", builders.Suspended(true)))
 	held := env.AwaitState(t, namespace, "a", trainer.TrainJobSuspended, "", harness.Soon)
 	message := meta.FindStatusCondition(held.Status.Conditions, "Suspended").Message
