@@ -112,7 +112,7 @@ func (a admin) follow(t *testing.T, s section) (output string) {
 
 const applyDeployment = "kubectl apply -k artifacts/deploy"
 
-// deployment stands in for a controller's.
+// deployment stands in for a controller's, in a namespace that may be strict about pods.
 func deployment(namespace, name, app string) string {
 	return fmt.Sprintf(`apiVersion: v1
 kind: Namespace
@@ -125,7 +125,12 @@ spec:
   selector: {matchLabels: {app.kubernetes.io/name: %[3]s, app.kubernetes.io/component: manager}}
   template:
     metadata: {labels: {app.kubernetes.io/name: %[3]s, app.kubernetes.io/component: manager}, annotations: {%[4]s: %[5]s}}
-    spec: {containers: [{name: manager, image: "controller:test"}]}
+    spec:
+      securityContext: {runAsNonRoot: true, runAsUser: 65532, seccompProfile: {type: RuntimeDefault}}
+      containers:
+      - name: manager
+        image: controller:test
+        securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}
 `, namespace, name, app, cluster.HoldAnnotation, cluster.HoldRunning)
 }
 
