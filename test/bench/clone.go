@@ -63,21 +63,19 @@ func (a *arena) templateOf(ctx context.Context, job *trainer.TrainJob) (*templat
 
 // copies writes n copies into etcd, numbered on from `from`, in turn of each template.
 // The API server takes some hundred writes a second, and would need minutes; what it
-// then shows of these objects is no different.
+// then shows of these objects is no different. Each job is a transaction of its own: a
+// watch cannot tell two objects of a kind apart that have the same revision.
 func (a *arena) copies(ctx context.Context, templates []*template, from, n int) error {
-	const batch = 32
-	return a.each(ctx, (n+batch-1)/batch, func(ctx context.Context, b int) error {
+	return a.each(ctx, n, func(ctx context.Context, i int) error {
+		t := templates[(from+i)%len(templates)]
+		replace := []string{t.name, fmt.Sprintf("%s-%06d", t.name, from+i)}
+		for _, uid := range t.uids {
+			replace = append(replace, uid, string(uuid.NewUUID()))
+		}
+		renamed := strings.NewReplacer(replace...)
 		var puts []put
-		for i := b * batch; i < min(n, (b+1)*batch); i++ {
-			t := templates[(from+i)%len(templates)]
-			replace := []string{t.name, fmt.Sprintf("%s-%06d", t.name, from+i)}
-			for _, uid := range t.uids {
-				replace = append(replace, uid, string(uuid.NewUUID()))
-			}
-			renamed := strings.NewReplacer(replace...)
-			for key, object := range t.objects {
-				puts = append(puts, put{Key: []byte(renamed.Replace(key)), Value: []byte(renamed.Replace(object))})
-			}
+		for key, object := range t.objects {
+			puts = append(puts, put{Key: []byte(renamed.Replace(key)), Value: []byte(renamed.Replace(object))})
 		}
 		return a.store(ctx, puts)
 	})

@@ -37,6 +37,7 @@ type options struct {
 	controller      string
 	peer            string
 	out             string
+	profiles        string
 	oneControlPlane bool
 }
 
@@ -65,6 +66,7 @@ func parse(args []string) (*options, error) {
 	fs.StringVar(&o.flags, "flags", "", "more flags of the controller")
 	fs.StringVar(&o.peer, "peer", "", "command of a second controller; {kubeconfig} and {address} in it are replaced")
 	fs.StringVar(&o.out, "out", filepath.Join(".local", "bench", "result.json"), "file for the figures, as JSON")
+	fs.StringVar(&o.profiles, "profiles", "", "folder for profiles of every controller that serves them: CPU of its first half minute, heap and allocations at its end")
 	fs.BoolVar(&o.oneControlPlane, "one-control-plane", false, "measure all on one control plane, emptied in between: faster and less exact")
 	if err := fs.Parse(args); err != nil {
 		return nil, err

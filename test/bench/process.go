@@ -91,7 +91,38 @@ func (a *arena) start(c command) (*process, error) {
 		p.err = p.cmd.Wait()
 		close(p.exited)
 	}()
+	if a.bench.options.profiles != "" {
+		go p.profileCPU()
+	}
 	return p, nil
+}
+
+// profileCPU keeps a profile of the first half minute.
+func (p *process) profileCPU() {
+	for p.alive() == nil {
+		if _, err := p.get(context.Background(), "/debug/pprof/cmdline"); err == nil {
+			p.profile("profile?seconds=30")
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// profile keeps a profile. What is not served is not kept.
+func (p *process) profile(what string) {
+	dir := p.arena.bench.options.profiles
+	if dir == "" {
+		return
+	}
+	kind, _, _ := strings.Cut(what, "?")
+	data, err := p.get(context.Background(), "/debug/pprof/"+what)
+	if err == nil {
+		err = errors.Join(os.MkdirAll(dir, 0o755),
+			os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s-%d-%s.pprof", p.name, p.cmd.Process.Pid, kind)), []byte(data), 0o644))
+	}
+	if err != nil {
+		p.arena.bench.say("no profile: %v", err)
+	}
 }
 
 // ready waits until /readyz says ok, and says how long that took since the start. A
@@ -129,6 +160,8 @@ func (p *process) stop() error {
 	if err := p.alive(); err != nil {
 		return err
 	}
+	p.profile("heap?gc=1")
+	p.profile("allocs")
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may end just now
 	select {
 	case <-p.exited:
