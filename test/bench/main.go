@@ -5,9 +5,12 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
+
+	"k8s.io/klog/v2"
 )
 
 func main() {
@@ -45,6 +48,9 @@ type bench struct {
 // the others from being measured; the error tells of it in the end. The results are those
 // there are.
 func run(ctx context.Context, o *options, out *os.File) (_ *results, err error) {
+	// What client-go logs of connections that end with their control plane says nothing.
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
 	b := &bench{options: o, results: newResults(o)}
 	b.say = func(format string, args ...any) { fmt.Fprintf(out, "bench: "+format+"\n", args...) }
 	if b.dir, err = os.MkdirTemp("", "trainjob-bench-"); err != nil {

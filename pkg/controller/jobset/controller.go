@@ -59,6 +59,8 @@ type Controller struct {
 	clock     clock.WithTicker
 	metrics   *metrics.Metrics
 
+	// decoder of snapshots.
+	decoder runtimesnapshot.Decoder
 	// created bridges the moment between our CREATE and the cache showing it.
 	created *informer.Notes[*jobset.JobSet]
 	warned  warnings
