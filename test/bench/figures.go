@@ -131,6 +131,7 @@ func (b *bench) ratio(scenario string, n int, metric, of, to string, inverse boo
 	}
 }
 
+// write writes the figures as JSON, and beside them the table.
 func (r *results) write(path string) error {
 	data, err := json.MarshalIndent(r, "", " ")
 	if err != nil {
@@ -139,7 +140,12 @@ func (r *results) write(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	return os.WriteFile(path, append(data, '\n'), 0o644)
+	if err := os.WriteFile(path, append(data, '\n'), 0o644); err != nil {
+		return err
+	}
+	var table strings.Builder
+	r.table(&table)
+	return os.WriteFile(strings.TrimSuffix(path, ".json")+".md", []byte(table.String()), 0o644)
 }
 
 // table prints all figures, a table for each scenario and number, in Markdown.

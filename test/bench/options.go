@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -64,8 +65,8 @@ func parse(args []string) (*options, error) {
 	fs.IntVar(&o.apiBurst, "api-burst", 1000, "calls of each plain client in one burst; the default of --kube-api-burst")
 	fs.StringVar(&o.controller, "controller", "", "the controller's binary; built from the source by default")
 	fs.StringVar(&o.flags, "flags", "", "more flags of the controller")
-	fs.StringVar(&o.peer, "peer", "", "command of a second controller; {kubeconfig} and {address} in it are replaced")
-	fs.StringVar(&o.out, "out", filepath.Join(".local", "bench", "result.json"), "file for the figures, as JSON")
+	fs.StringVar(&o.peer, "peer", os.Getenv("PEER"), "command of a second controller, for the shell; {kubeconfig} and {address} in it are replaced. The default is the environment's PEER")
+	fs.StringVar(&o.out, "out", filepath.Join(".local", "bench", "result.json"), "file for the figures, as JSON; the table goes beside it, as Markdown")
 	fs.StringVar(&o.profiles, "profiles", "", "folder for profiles of every controller that serves them: CPU of its first half minute, heap and allocations at its end")
 	fs.BoolVar(&o.oneControlPlane, "one-control-plane", false, "measure all on one control plane, emptied in between: faster and less exact")
 	if err := fs.Parse(args); err != nil {
