@@ -6,8 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// decoderLimit is how many runtimes a Decoder remembers.
-const decoderLimit = 256
+// rememberLimit is how many runtimes a Decoder remembers, and an Encoder.
+const rememberLimit = 256
 
 // Decoder decodes snapshots and remembers what it has decoded: jobs of one runtime have
 // equal snapshots, and to parse one takes longer than to build a job from it. The zero
@@ -40,7 +40,7 @@ func (d *Decoder) find(data string) *Runtime {
 func (d *Decoder) remember(data string, runtime *Runtime) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.known == nil || len(d.known) >= decoderLimit {
+	if d.known == nil || len(d.known) >= rememberLimit {
 		d.known = map[string]*Runtime{}
 	}
 	d.known[data] = runtime

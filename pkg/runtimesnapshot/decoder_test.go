@@ -54,12 +54,12 @@ func TestDecoderTellsWhatIsWrongEachTime(t *testing.T) {
 
 func TestDecoderRemembersNotTooMuch(t *testing.T) {
 	var d Decoder
-	for i := range 3 * decoderLimit {
+	for i := range 3 * rememberLimit {
 		if _, err := d.Decode(snapshotWith(t, "a", fmt.Sprintf("torch-%d", i))); err != nil {
 			t.Fatal(err)
 		}
-		if len(d.known) > decoderLimit {
-			t.Fatalf("%d runtimes are remembered, more than %d", len(d.known), decoderLimit)
+		if len(d.known) > rememberLimit {
+			t.Fatalf("%d runtimes are remembered, more than %d", len(d.known), rememberLimit)
 		}
 	}
 }

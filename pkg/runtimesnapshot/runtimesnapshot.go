@@ -30,6 +30,9 @@ type Runtime struct {
 	metav1.TypeMeta `json:",inline"`
 	Metadata        Metadata                    `json:"metadata"`
 	Spec            trainer.TrainingRuntimeSpec `json:"spec"`
+
+	// Text is how the runtime is written, if an Encoder has prepared it.
+	Text string `json:"-"`
 }
 
 // Metadata is the part of a runtime's metadata that is frozen with it.
@@ -108,9 +111,13 @@ func (e *TooLargeError) Error() string {
 // Encode makes the snapshot of a runtime for a TrainJob. The error is a
 // *TooLargeError when it does not fit.
 func Encode(job *trainer.TrainJob, runtime *Runtime) (*corev1.ConfigMap, error) {
-	data, err := yaml.Marshal(runtime)
-	if err != nil {
-		return nil, fmt.Errorf("encode %s %q: %w", runtime.Kind, runtime.Metadata.Name, err)
+	data := runtime.Text
+	if data == "" {
+		written, err := yaml.Marshal(runtime)
+		if err != nil {
+			return nil, fmt.Errorf("encode %s %q: %w", runtime.Kind, runtime.Metadata.Name, err)
+		}
+		data = string(written)
 	}
 	if len(data) > MaxBytes {
 		return nil, &TooLargeError{Kind: runtime.Kind, Name: runtime.Metadata.Name, Bytes: len(data)}
@@ -122,7 +129,7 @@ func Encode(job *trainer.TrainJob, runtime *Runtime) (*corev1.ConfigMap, error) 
 			OwnerReferences: []metav1.OwnerReference{trainjob.OwnerReference(job)},
 		},
 		Immutable: ptr.To(true),
-		Data:      map[string]string{DataKey: string(data)},
+		Data:      map[string]string{DataKey: data},
 	}, nil
 }
 

@@ -70,6 +70,7 @@ func New(cfg Config) (*Controller, error) {
 		runtimes: runtimeReader{
 			cluster:    cfg.Informers.ClusterTrainingRuntimes().Lister(),
 			namespaced: cfg.Informers.TrainingRuntimes().Lister(),
+			encoder:    &runtimesnapshot.Encoder{},
 		},
 		snapshots: corelisters.NewConfigMapLister(cfg.Snapshots.GetIndexer()),
 		jobSets:   cfg.JobSets,

@@ -48,6 +48,7 @@ func kindOf(job *trainer.TrainJob) string {
 type runtimeReader struct {
 	cluster    trainerlisters.ClusterTrainingRuntimeLister
 	namespaced trainerlisters.TrainingRuntimeLister
+	encoder    *runtimesnapshot.Encoder
 }
 
 // errNotSupported says that a job's runtime is of a kind nobody here understands.
@@ -63,13 +64,13 @@ func (r runtimeReader) read(job *trainer.TrainJob) (*runtimesnapshot.Runtime, er
 		if err != nil {
 			return nil, ignoreNotFound(err)
 		}
-		return runtimesnapshot.FromClusterTrainingRuntime(runtime), nil
+		return r.encoder.Prepare(runtime, runtimesnapshot.FromClusterTrainingRuntime(runtime)), nil
 	case trainer.TrainingRuntimeKind:
 		runtime, err := r.namespaced.TrainingRuntimes(job.Namespace).Get(name)
 		if err != nil {
 			return nil, ignoreNotFound(err)
 		}
-		return runtimesnapshot.FromTrainingRuntime(runtime), nil
+		return r.encoder.Prepare(runtime, runtimesnapshot.FromTrainingRuntime(runtime)), nil
 	}
 	return nil, errNotSupported
 }
