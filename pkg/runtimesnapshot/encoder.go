@@ -20,7 +20,7 @@ type Encoder struct {
 type text struct{ resourceVersion, data string }
 
 // Prepare gives a runtime, taken from the object, its text, and returns it. What cannot
-// be written is left to Encode to report.
+// be written, or is too large, is left to Encode to deal with.
 func (e *Encoder) Prepare(object metav1.Object, runtime *Runtime) *Runtime {
 	if object.GetUID() == "" || object.GetResourceVersion() == "" {
 		return runtime
@@ -32,7 +32,7 @@ func (e *Encoder) Prepare(object metav1.Object, runtime *Runtime) *Runtime {
 		return runtime
 	}
 	data, err := yaml.Marshal(runtime)
-	if err != nil {
+	if err != nil || len(data) > MaxBytes {
 		return runtime
 	}
 	// Runtimes are few. Those that are gone go when there are too many.

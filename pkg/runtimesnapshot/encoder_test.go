@@ -2,6 +2,7 @@ package runtimesnapshot
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -41,6 +42,15 @@ func TestEncoderChangesNoSnapshot(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestEncoderLeavesWhatIsTooLargeToEncode(t *testing.T) {
+	var e Encoder
+	object := stored("torch", "u1", "1")
+	object.Annotations = map[string]string{"much": strings.Repeat("x", MaxBytes)}
+	if text := e.Prepare(object, FromClusterTrainingRuntime(object)).Text; text != "" {
+		t.Errorf("a text of %d bytes was made", len(text))
 	}
 }
 

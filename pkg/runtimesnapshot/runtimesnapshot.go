@@ -31,7 +31,7 @@ type Runtime struct {
 	Metadata        Metadata                    `json:"metadata"`
 	Spec            trainer.TrainingRuntimeSpec `json:"spec"`
 
-	// Text is how the runtime is written, if an Encoder has prepared it.
+	// Text is how the runtime is written, if an Encoder has prepared it and it fits.
 	Text string `json:"-"`
 }
 
@@ -111,17 +111,21 @@ func (e *TooLargeError) Error() string {
 // Encode makes the snapshot of a runtime for a TrainJob. The error is a
 // *TooLargeError when it does not fit.
 func Encode(job *trainer.TrainJob, runtime *Runtime) (*corev1.ConfigMap, error) {
-	data := runtime.Text
-	if data == "" {
-		written, err := yaml.Marshal(runtime)
-		if err != nil {
-			return nil, fmt.Errorf("encode %s %q: %w", runtime.Kind, runtime.Metadata.Name, err)
-		}
-		data = string(written)
+	if runtime.Text != "" {
+		return configMap(job, runtime.Text), nil
+	}
+	data, err := yaml.Marshal(runtime)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s %q: %w", runtime.Kind, runtime.Metadata.Name, err)
 	}
 	if len(data) > MaxBytes {
 		return nil, &TooLargeError{Kind: runtime.Kind, Name: runtime.Metadata.Name, Bytes: len(data)}
 	}
+	return configMap(job, string(data)), nil
+}
+
+// configMap is the ConfigMap of a job that holds a runtime's text.
+func configMap(job *trainer.TrainJob, data string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: Name(job.Name), Namespace: job.Namespace,
@@ -130,7 +134,7 @@ func Encode(job *trainer.TrainJob, runtime *Runtime) (*corev1.ConfigMap, error) 
 		},
 		Immutable: ptr.To(true),
 		Data:      map[string]string{DataKey: data},
-	}, nil
+	}
 }
 
 // Reference is how a TrainJob's status names a snapshot.

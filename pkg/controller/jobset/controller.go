@@ -59,11 +59,10 @@ type Controller struct {
 	clock     clock.WithTicker
 	metrics   *metrics.Metrics
 
-	// decoder of snapshots.
-	decoder runtimesnapshot.Decoder
 	// created bridges the moment between our CREATE and the cache showing it.
 	created *informer.Notes[*jobset.JobSet]
 	warned  warnings
+	decoder runtimesnapshot.Decoder
 	queue   *queue.Queue
 	// handlers of the events that wake a job, by their source.
 	handlers map[cache.SharedIndexInformer]func(any)
