@@ -120,7 +120,7 @@ func (p *process) profile(what string) {
 		err = errors.Join(os.MkdirAll(dir, 0o755),
 			os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s-%d-%s.pprof", p.name, p.cmd.Process.Pid, kind)), []byte(data), 0o644))
 	}
-	if err != nil {
+	if err != nil && p.alive() == nil {
 		p.arena.bench.say("no profile: %v", err)
 	}
 }
