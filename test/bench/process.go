@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -44,13 +45,21 @@ func ourCommand(ctx context.Context, o *options, dir string) (command, error) {
 			return command{}, err
 		}
 	}
-	line := binary + " --kubeconfig {kubeconfig} --bind-address {address} " + o.flags
-	if help, err := exec.CommandContext(ctx, binary, "--help").CombinedOutput(); err != nil {
+	line := binary + " --kubeconfig {kubeconfig} --bind-address {address}"
+	help, err := exec.CommandContext(ctx, binary, "--help").CombinedOutput()
+	if err != nil {
 		return command{}, fmt.Errorf("%s --help: %w", binary, err)
-	} else if strings.Contains(string(help), "--profiling") {
-		line += " --profiling" // to have the heap collected before it is measured
 	}
-	return command{name: ourName, line: line, snapshots: true}, nil
+	known := strings.Fields(string(help))
+	for flag, value := range map[string]string{
+		"--profiling": "true",  // to have the heap collected before it is measured
+		"--webhook":   "false", // admission is not what is measured
+	} {
+		if slices.Contains(known, flag) {
+			line += " " + flag + "=" + value
+		}
+	}
+	return command{name: ourName, line: line + " " + o.flags, snapshots: true}, nil
 }
 
 // process is a controller that runs.
