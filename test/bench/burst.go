@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
 )
 
 // bursts measures N TrainJobs that are created at once, and their life afterwards.
