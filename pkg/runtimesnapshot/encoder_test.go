@@ -57,8 +57,7 @@ func TestEncoderLeavesWhatIsTooLargeToEncode(t *testing.T) {
 func TestEncoderRemembersNotTooMuch(t *testing.T) {
 	var e Encoder
 	for i := range 3 * rememberLimit {
-		object := stored("torch", fmt.Sprint(i), "1")
-		e.Prepare(object, FromClusterTrainingRuntime(object))
+		e.Prepare(stored("torch", fmt.Sprint(i), "1"), &Runtime{})
 		if len(e.known) > rememberLimit {
 			t.Fatalf("%d runtimes are remembered, more than %d", len(e.known), rememberLimit)
 		}
