@@ -41,8 +41,11 @@ func (a *arena) burst(ctx context.Context, s *subject, n int) error {
 	if _, err := s.build(ctx, a, min(n, 20)); err != nil {
 		return fmt.Errorf("warm-up: %w", err)
 	}
+	server, err := a.apiServerCPU()
+	if err != nil {
+		return err
+	}
 	var before time.Duration
-	var err error
 	if s.process != nil {
 		if before, err = s.process.cpu(); err != nil {
 			return err
@@ -52,12 +55,17 @@ func (a *arena) burst(ctx context.Context, s *subject, n int) error {
 	if err != nil {
 		return err
 	}
+	serverAfter, err := a.apiServerCPU()
+	if err != nil {
+		return err
+	}
 	page := a.bench.results.page("burst", s.name, n)
 	took := a.seen.last(done.jobs, jobSetAt).Sub(done.begin)
 	page.duration("time", took)
 	page.add("rate", "1/s", float64(n)/took.Seconds())
 	page.add("rate until the last write", "1/s", float64(n)/done.lastWrite.Sub(done.begin).Seconds())
 	page.delays("create to JobSet", a.seen.delays(done.jobs, createdAt, jobSetAt))
+	page.add("CPU of the API server per 1,000 TrainJobs", "s", (serverAfter-server).Seconds()/float64(n)*1000)
 	if s.process == nil {
 		return nil
 	}

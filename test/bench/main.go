@@ -48,9 +48,7 @@ type bench struct {
 // the others from being measured; the error tells of it in the end. The results are those
 // there are.
 func run(ctx context.Context, o *options, out *os.File) (_ *results, err error) {
-	// What client-go logs of connections that end with their control plane says nothing.
-	klog.LogToStderr(false)
-	klog.SetOutput(io.Discard)
+	discardLogs()
 	b := &bench{options: o, results: newResults(o)}
 	b.say = func(format string, args ...any) { fmt.Fprintf(out, "bench: "+format+"\n", args...) }
 	if b.dir, err = os.MkdirTemp("", "trainjob-bench-"); err != nil {
@@ -73,6 +71,16 @@ func run(ctx context.Context, o *options, out *os.File) (_ *results, err error) 
 		}
 	}
 	return b.results, errors.Join(append(errs, b.results.write(o.out))...)
+}
+
+// discardLogs drops what client-go says of connections that end with their control plane.
+func discardLogs() {
+	var flags flag.FlagSet
+	klog.InitFlags(&flags)
+	for name, value := range map[string]string{"logtostderr": "false", "stderrthreshold": "FATAL"} {
+		_ = flags.Set(name, value) // both exist
+	}
+	klog.SetOutput(io.Discard)
 }
 
 // prepare builds the controller and says who is measured.

@@ -9,13 +9,29 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/trainjob/controller/test/cluster"
 )
 
-// cpu is the processor time that the process has used so far, user and system. Linux only.
+// cpu is the processor time that the process has used so far.
 func (p *process) cpu() (time.Duration, error) {
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+	used, err := cpuTime(p.cmd.Process.Pid)
 	if err != nil {
-		return 0, fmt.Errorf("read CPU time: %w", errors.Join(p.alive(), err))
+		err = errors.Join(p.alive(), err)
+	}
+	return used, err
+}
+
+// apiServerCPU is the processor time that the API server has used so far.
+func (a *arena) apiServerCPU() (time.Duration, error) {
+	return cpuTime(a.cluster.Pids()[cluster.APIServer])
+}
+
+// cpuTime of a process so far, user and system. Linux only.
+func cpuTime(pid int) (time.Duration, error) {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, fmt.Errorf("read CPU time: %w", err)
 	}
 	// The name in parentheses may hold spaces; the fields after it do not.
 	fields := strings.Fields(string(raw[strings.LastIndexByte(string(raw), ')')+1:]))

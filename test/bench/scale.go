@@ -158,12 +158,16 @@ func (a *arena) among(ctx context.Context, c command, n, least int, empty *footp
 	if err := a.create(ctx, waiting, nil); err != nil {
 		return nil, err
 	}
+	server, err := a.apiServerCPU()
+	if err != nil {
+		return nil, err
+	}
 	p, err := a.start(c)
 	if err != nil {
 		return nil, err
 	}
 	s := &subject{command: c, process: p}
-	found, err := a.observe(ctx, page, s, calls, waiting)
+	found, err := a.observe(ctx, page, s, calls, waiting, server)
 	if err = errors.Join(err, s.stop()); err != nil {
 		return nil, err
 	}
@@ -177,8 +181,9 @@ func (a *arena) among(ctx context.Context, c command, n, least int, empty *footp
 	return empty, nil
 }
 
-// observe measures the start, the rest, and one new job.
-func (a *arena) observe(ctx context.Context, page *page, s *subject, calls *calls, waiting []*trainer.TrainJob) (*footprint, error) {
+// observe measures the start, the rest, and one new job. `server` is the CPU time of the
+// API server before the start.
+func (a *arena) observe(ctx context.Context, page *page, s *subject, calls *calls, waiting []*trainer.TrainJob, server time.Duration) (*footprint, error) {
 	p := s.process
 	ready, err := p.ready(ctx)
 	if err != nil {
@@ -194,6 +199,11 @@ func (a *arena) observe(ctx context.Context, page *page, s *subject, calls *call
 	if err := a.calm(ctx, page, p, calls); err != nil {
 		return nil, err
 	}
+	serverAfter, err := a.apiServerCPU()
+	if err != nil {
+		return nil, err
+	}
+	page.duration("CPU of the API server for the start", serverAfter-server)
 	if err := a.rest(ctx, page, p, calls); err != nil {
 		return nil, err
 	}
