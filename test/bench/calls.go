@@ -42,7 +42,6 @@ func work(e cluster.AuditEvent) bool {
 // settle waits until nothing has been written for a while, and returns the time of the
 // last write.
 func (c *calls) settle(ctx context.Context) (time.Time, error) {
-	const quiet = 1500 * time.Millisecond
 	for {
 		fresh, err := c.read(ctx)
 		if err != nil {
@@ -51,7 +50,7 @@ func (c *calls) settle(ctx context.Context) (time.Time, error) {
 		if !slices.ContainsFunc(fresh, work) {
 			break
 		}
-		if err := sleep(ctx, quiet); err != nil {
+		if err := sleep(ctx, c.arena.bench.options.quiet); err != nil {
 			return time.Time{}, err
 		}
 	}

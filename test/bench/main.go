@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"k8s.io/klog/v2"
 )
@@ -50,7 +51,10 @@ type bench struct {
 func run(ctx context.Context, o *options, out *os.File) (_ *results, err error) {
 	discardLogs()
 	b := &bench{options: o, results: newResults(o)}
-	b.say = func(format string, args ...any) { fmt.Fprintf(out, "bench: "+format+"\n", args...) }
+	begin := time.Now()
+	b.say = func(format string, args ...any) {
+		fmt.Fprintf(out, "bench: %4.0fs  %s\n", time.Since(begin).Seconds(), fmt.Sprintf(format, args...))
+	}
 	if b.dir, err = os.MkdirTemp("", "trainjob-bench-"); err != nil {
 		return nil, err
 	}

@@ -30,6 +30,7 @@ type options struct {
 	foreignRate     float64
 	foreignFor      time.Duration
 	idle            time.Duration
+	quiet           time.Duration
 	spread          int
 	clients         int
 	qps             float64
@@ -60,6 +61,7 @@ func parse(args []string) (*options, error) {
 	fs.DurationVar(&o.runFor, "run-for", 3*time.Second, "steady: how long a TrainJob runs")
 	ttl := fs.Int("ttl", 10, "steady: ttlSecondsAfterFinished of the TrainJobs")
 	fs.DurationVar(&o.idle, "idle", 20*time.Second, "scale: how long to watch the idle controller")
+	fs.DurationVar(&o.quiet, "quiet", 1500*time.Millisecond, "how long nothing must be written for a controller to be done")
 	fs.IntVar(&o.clients, "clients", 20, "number of clients that create TrainJobs, and of plain clients that stand for the limit")
 	fs.Float64Var(&o.qps, "qps", 500, "calls a second of each plain client of the limit; the default of --kube-api-qps")
 	fs.IntVar(&o.apiBurst, "api-burst", 1000, "calls of each plain client in one burst; the default of --kube-api-burst")
@@ -117,7 +119,7 @@ func (o *options) validate() error {
 	for name, value := range map[string]float64{
 		"timers": float64(o.timers), "spread": float64(o.spread), "foreign": float64(o.foreign), "foreign-rate": o.foreignRate,
 		"foreign-for": float64(o.foreignFor), "rate": o.rate, "steady": float64(o.steady), "run-for": float64(o.runFor),
-		"ttl": float64(o.ttl), "idle": float64(o.idle), "clients": float64(o.clients), "qps": o.qps, "api-burst": float64(o.apiBurst),
+		"ttl": float64(o.ttl), "idle": float64(o.idle), "quiet": float64(o.quiet), "clients": float64(o.clients), "qps": o.qps, "api-burst": float64(o.apiBurst),
 	} {
 		if value <= 0 {
 			errs = append(errs, fmt.Errorf("-%s: must be more than 0", name))
