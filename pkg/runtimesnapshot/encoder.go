@@ -13,11 +13,11 @@ import (
 // goroutines.
 type Encoder struct {
 	mu    sync.Mutex
-	known map[types.UID]text // by runtime
+	known map[types.UID]written // by runtime
 }
 
-// text is how a runtime is written at one resourceVersion.
-type text struct{ resourceVersion, data string }
+// written is how a runtime is written at one resourceVersion.
+type written struct{ resourceVersion, data string }
 
 // Prepare gives a runtime, taken from the object, its text, and returns it. What cannot
 // be written, or is too large, is left to Encode to deal with.
@@ -37,9 +37,9 @@ func (e *Encoder) Prepare(object metav1.Object, runtime *Runtime) *Runtime {
 	}
 	// Runtimes are few. Those that are gone go when there are too many.
 	if e.known == nil || len(e.known) >= rememberLimit {
-		e.known = map[types.UID]text{}
+		e.known = map[types.UID]written{}
 	}
 	runtime.Text = string(data)
-	e.known[object.GetUID()] = text{object.GetResourceVersion(), runtime.Text}
+	e.known[object.GetUID()] = written{object.GetResourceVersion(), runtime.Text}
 	return runtime
 }
