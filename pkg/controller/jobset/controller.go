@@ -63,7 +63,9 @@ type Controller struct {
 	created *informer.Notes[*jobset.JobSet]
 	warned  warnings
 	decoder runtimesnapshot.Decoder
-	queue   *queue.Queue
+	// deletions has room for those that are under way at once.
+	deletions chan struct{}
+	queue     *queue.Queue
 	// handlers of the events that wake a job, by their source.
 	handlers map[cache.SharedIndexInformer]func(any)
 }
@@ -84,6 +86,7 @@ func New(cfg Config) (*Controller, error) {
 		recorder:  cfg.Recorder, clock: cfg.Clock, metrics: cfg.Metrics,
 		created: informer.NewNotes[*jobset.JobSet](cfg.Clock),
 	}
+	c.deletions = make(chan struct{}, deletionsAtOnce)
 	var err error
 	c.queue, err = queue.New(queue.Config{Name: metrics.QueueJobSet, Sync: c.sync, Clock: cfg.Clock, Metrics: cfg.Metrics})
 	if err != nil {
