@@ -63,8 +63,8 @@ type Controller struct {
 	created *informer.Notes[*jobset.JobSet]
 	warned  warnings
 	decoder runtimesnapshot.Decoder
-	// deletions has room for those that are under way at once.
-	deletions chan struct{}
+	// deletions of ended jobs' JobSets.
+	deletions turns
 	queue     *queue.Queue
 	// handlers of the events that wake a job, by their source.
 	handlers map[cache.SharedIndexInformer]func(any)
@@ -86,7 +86,6 @@ func New(cfg Config) (*Controller, error) {
 		recorder:  cfg.Recorder, clock: cfg.Clock, metrics: cfg.Metrics,
 		created: informer.NewNotes[*jobset.JobSet](cfg.Clock),
 	}
-	c.deletions = make(chan struct{}, deletionsAtOnce)
 	var err error
 	c.queue, err = queue.New(queue.Config{Name: metrics.QueueJobSet, Sync: c.sync, Clock: cfg.Clock, Metrics: cfg.Metrics})
 	if err != nil {

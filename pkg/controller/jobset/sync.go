@@ -7,7 +7,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/cache"
-	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
 	"github.com/trainjob/controller/pkg/informer"
@@ -90,31 +89,11 @@ func (c *Controller) finish(ctx context.Context, key cache.ObjectName, job *trai
 	var again queue.Result
 	var failed error
 	if own != nil && own.DeletionTimestamp.IsZero() && trainjob.FailedFor(job, trainer.ReasonDeadlineExceeded) {
-		again, failed = c.deleteEnded(ctx, own)
+		again, failed = c.deleteEnded(ctx, key, own)
 	}
 	released := c.releasePodGroup(ctx, key, job, seen)
 	result, err := c.report(ctx, job, trainjob.Observed{JobSet: own}, now)
 	return soonest(result, again), errors.Join(failed, released, err)
-}
-
-// deletionsAtOnce is how many JobSets of ended jobs are deleted at the same time, and
-// deleteLater is when the others try again. When thousands of deadlines come in one
-// second, the statuses of those jobs, and new jobs, have the API server to themselves but
-// for this; two at once are some hundred a second all the same.
-const (
-	deletionsAtOnce = 2
-	deleteLater     = 200 * time.Millisecond
-)
-
-// deleteEnded deletes the JobSet of a job that has ended, now or in its turn.
-func (c *Controller) deleteEnded(ctx context.Context, js *jobset.JobSet) (queue.Result, error) {
-	select {
-	case c.deletions <- struct{}{}:
-		defer func() { <-c.deletions }()
-		return queue.Result{}, c.writer.delete(ctx, js)
-	default:
-		return queue.Result{After: deleteLater}, nil
-	}
 }
 
 // report writes what the status must be after what was observed.
