@@ -90,12 +90,13 @@ func (a *arena) steady(ctx context.Context, s *subject) error {
 	return errors.Join(a.lived(jobs), a.empties(ctx, namespace))
 }
 
-// lived checks that every job completed before it was deleted.
+// lived checks that every job completed before it was deleted. That it was seen to run is
+// no promise: what begins and ends while a controller is busy is seen as ended.
 func (a *arena) lived(jobs []*trainer.TrainJob) error {
 	for _, job := range jobs {
 		n := a.seen.note(job)
-		if n.jobSet.IsZero() || n.running.IsZero() || n.ended.IsZero() || n.reason != "AllJobsCompleted" {
-			return fmt.Errorf("TrainJob %s was deleted before it had run and completed: %+v", job.Name, n)
+		if n.jobSet.IsZero() || n.ended.IsZero() || n.reason != "AllJobsCompleted" {
+			return fmt.Errorf("TrainJob %s was deleted without having completed (%q)", job.Name, n.reason)
 		}
 	}
 	return nil
