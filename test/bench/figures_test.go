@@ -114,3 +114,27 @@ func TestObserverNotesFirstTimesAndFaults(t *testing.T) {
 		says(t, o.faults(), fault)
 	}
 }
+
+func TestSample(t *testing.T) {
+	const body = "# HELP depth x\ndepth{name=\"a\"} 3\ndepth{name=\"b\"} 4\ndepth_total 9\nheap 1.5e+06\n"
+	for name, tc := range map[string]struct {
+		metric string
+		parts  []string
+		want   float64
+		found  bool
+	}{
+		"all samples are summed":             {"depth", nil, 7, true},
+		"parts choose among them":            {"depth", []string{`name="b"`}, 4, true},
+		"a metric without labels":            {"heap", nil, 1.5e6, true},
+		"one that does not exist":            {"missing", nil, 0, false},
+		"the beginning of a name is not one": {"dep", nil, 0, false},
+		"parts that no sample has":           {"depth", []string{`name="c"`}, 0, false},
+		"a longer name is another metric's":  {"depth_total", nil, 9, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got, found := sample(body, tc.metric, tc.parts...); got != tc.want || found != tc.found {
+				t.Errorf("got %v, %v, want %v, %v", got, found, tc.want, tc.found)
+			}
+		})
+	}
+}

@@ -67,8 +67,11 @@ func (p *process) metric(ctx context.Context, name string, parts ...string) (flo
 	if err != nil {
 		return 0, false
 	}
-	var sum float64
-	var found bool
+	return sample(body, name, parts...)
+}
+
+// sample sums the samples of a metric in what was read from /metrics.
+func sample(body, name string, parts ...string) (sum float64, found bool) {
 	lines := bufio.NewScanner(strings.NewReader(body))
 	lines.Buffer(nil, 1<<20)
 next:

@@ -55,7 +55,7 @@ func ourCommand(ctx context.Context, o *options, dir string) (command, error) {
 		"--profiling": "true",  // to have the heap collected before it is measured
 		"--webhook":   "false", // admission is not what is measured
 	} {
-		if slices.Contains(known, flag) {
+		if slices.ContainsFunc(known, func(word string) bool { name, _, _ := strings.Cut(word, "["); return name == flag }) {
 			line += " " + flag + "=" + value
 		}
 	}

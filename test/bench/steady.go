@@ -102,18 +102,20 @@ func (a *arena) lived(jobs []*trainer.TrainJob) error {
 	return nil
 }
 
-// meter reads once a second what flows.
+// meter reads every other second what flows. To be asked for its metrics costs a
+// controller too.
 type meter struct{ at, depth, rss, heap []float64 }
 
 func (m *meter) run(ctx context.Context, p *process) {
 	begin := time.Now()
-	for sleep(ctx, time.Second) == nil {
+	for sleep(ctx, 2*time.Second) == nil {
 		rss, err := p.memory("VmRSS")
 		if err != nil {
 			return // it has ended, which the scenario will notice
 		}
-		depth, _ := p.metric(ctx, "workqueue_depth")
-		heap, _ := p.metric(ctx, "go_gc_heap_live_bytes")
+		body, _ := p.get(ctx, "/metrics") // a controller without metrics has none
+		depth, _ := sample(body, "workqueue_depth")
+		heap, _ := sample(body, "go_gc_heap_live_bytes")
 		m.at, m.rss = append(m.at, time.Since(begin).Seconds()), append(m.rss, rss/1e6)
 		m.depth, m.heap = append(m.depth, depth), append(m.heap, heap/1e6)
 	}
