@@ -35,19 +35,29 @@ func (c *calls) read(ctx context.Context) ([]cluster.AuditEvent, error) {
 }
 
 // work says whether a call writes something other than events and the leader's lease.
-func work(e cluster.AuditEvent) bool {
-	return e.IsWrite() && e.Resource != "events" && e.Resource != "leases"
-}
+func work(e cluster.AuditEvent) bool { return told(e) && e.Resource != "events" }
+
+// told says whether a call writes something other than the leader's lease.
+func told(e cluster.AuditEvent) bool { return e.IsWrite() && e.Resource != "leases" }
 
 // settle waits until nothing has been written for a while, and returns the time of the
 // last write.
-func (c *calls) settle(ctx context.Context) (time.Time, error) {
+func (c *calls) settle(ctx context.Context) (time.Time, error) { return c.without(ctx, work) }
+
+// silent waits until not even an event has been written for a while.
+func (c *calls) silent(ctx context.Context) error {
+	_, err := c.without(ctx, told)
+	return err
+}
+
+// without waits until there has been no call of a kind for a while.
+func (c *calls) without(ctx context.Context, kind func(cluster.AuditEvent) bool) (time.Time, error) {
 	for {
 		fresh, err := c.read(ctx)
 		if err != nil {
 			return time.Time{}, err
 		}
-		if !slices.ContainsFunc(fresh, work) {
+		if !slices.ContainsFunc(fresh, kind) {
 			break
 		}
 		if err := sleep(ctx, c.arena.bench.options.quiet); err != nil {

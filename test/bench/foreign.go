@@ -48,7 +48,7 @@ func (a *arena) besides(ctx context.Context, page *page, s *subject) error {
 	if err != nil {
 		return err
 	}
-	if _, err := calls.settle(ctx); err != nil {
+	if err := calls.silent(ctx); err != nil {
 		return err
 	}
 	namespace, err := a.namespace(ctx)

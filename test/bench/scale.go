@@ -253,7 +253,7 @@ func (a *arena) calm(ctx context.Context, page *page, p *process, calls *calls) 
 		}
 		before = after
 	}
-	if _, err := calls.settle(ctx); err != nil {
+	if err := calls.silent(ctx); err != nil {
 		return err
 	}
 	writes := 0
@@ -289,7 +289,7 @@ func (a *arena) rest(ctx context.Context, page *page, p *process, calls *calls) 
 	}
 	writes := 0
 	for _, e := range calls.all {
-		if e.IsWrite() && e.Resource != "leases" {
+		if told(e) {
 			writes++
 		}
 	}
