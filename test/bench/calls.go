@@ -50,15 +50,21 @@ func (c *calls) silent(ctx context.Context) error {
 	return err
 }
 
+// restless is how long a controller may go on writing after the last thing that happened.
+const restless = 5 * time.Minute
+
 // without waits until there has been no call of a kind for a while.
 func (c *calls) without(ctx context.Context, kind func(cluster.AuditEvent) bool) (time.Time, error) {
-	for {
+	for begin := time.Now(); ; {
 		fresh, err := c.read(ctx)
 		if err != nil {
 			return time.Time{}, err
 		}
 		if !slices.ContainsFunc(fresh, kind) {
 			break
+		}
+		if time.Since(begin) > restless {
+			return time.Time{}, fmt.Errorf("%s still writes after %v: %v", c.user, restless, counts(fresh))
 		}
 		if err := sleep(ctx, c.arena.bench.options.quiet); err != nil {
 			return time.Time{}, err

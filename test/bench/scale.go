@@ -240,7 +240,7 @@ func (a *arena) calm(ctx context.Context, page *page, p *process, calls *calls) 
 	if err != nil {
 		return err
 	}
-	for {
+	for begin := time.Now(); time.Since(begin) < restless; { // one that never rests shows as such
 		if err := sleep(ctx, time.Second); err != nil {
 			return err
 		}
