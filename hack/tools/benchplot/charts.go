@@ -16,6 +16,7 @@ import (
 type chart struct {
 	title, x, y string
 	logarithmic bool
+	shares      bool
 	lines       []line
 }
 
@@ -31,7 +32,7 @@ type line struct {
 func charts(r *results) map[string]chart {
 	return map[string]chart{
 		"bench-latency.svg": {
-			title: "From a TrainJob's creation to its JobSet, all created at once", x: "seconds", y: "share of TrainJobs",
+			title: "From a TrainJob's creation to its JobSet, all created at once", x: "seconds", y: "share of TrainJobs", shares: true,
 			lines: latencies(r),
 		},
 		"bench-memory.svg": {
@@ -129,7 +130,9 @@ func (c chart) save(path string) error {
 	p := plot.New()
 	p.BackgroundColor = color.White // also readable on a dark page
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = c.title, c.x, c.y
-	p.Legend.Top, p.Legend.Left = true, true
+	p.Title.Padding = vg.Points(6)
+	// A curve of shares has room below it, the others get some above.
+	p.Legend.Top, p.Legend.Left = !c.shares, !c.shares
 	p.Add(plotter.NewGrid())
 	if c.logarithmic {
 		p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
@@ -152,6 +155,12 @@ func (c chart) save(path string) error {
 			p.Add(dots)
 		}
 		p.Legend.Add(l.name, drawn)
+	}
+	switch {
+	case c.logarithmic:
+		p.Y.Max *= 30
+	case !c.shares:
+		p.Y.Max *= 1.4
 	}
 	return p.Save(18*vg.Centimeter, 11*vg.Centimeter, path)
 }
