@@ -125,11 +125,12 @@ func (p *process) profile(what string) {
 	}
 	kind, _, _ := strings.Cut(what, "?")
 	data, err := p.get(context.Background(), "/debug/pprof/"+what)
-	if err == nil {
-		err = errors.Join(os.MkdirAll(dir, 0o755),
-			os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s-%d-%s.pprof", p.name, p.cmd.Process.Pid, kind)), []byte(data), 0o644))
+	if err != nil {
+		return
 	}
-	if err != nil && p.alive() == nil {
+	err = errors.Join(os.MkdirAll(dir, 0o755),
+		os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s-%d-%s.pprof", p.name, p.cmd.Process.Pid, kind)), []byte(data), 0o644))
+	if err != nil {
 		p.arena.bench.say("no profile: %v", err)
 	}
 }

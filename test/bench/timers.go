@@ -127,7 +127,7 @@ func (a *arena) lead(ctx context.Context, n int) (time.Duration, error) {
 			break
 		}
 		each := a.seen.last(done.jobs, jobSetAt).Sub(done.begin) / 20
-		lead = 2*time.Second + 3*a.bench.options.quiet/2 + 3*time.Duration(n)*each
+		lead = 3*time.Second + 3*a.bench.options.quiet/2 + 3*time.Duration(n)*each
 	}
 	return lead, errors.Join(err, s.stop())
 }
