@@ -47,7 +47,7 @@ run: build ## Run the controller against the local control plane.
 	bin/trainjob-controller --kubeconfig .local/cluster/kubeconfig --leader-elect=false --webhook=false --bind-address 127.0.0.1:8080
 
 .PHONY: test
-test: race-notice test-unit test-integration ## Run all tests, those on a real control plane too.
+test: race-notice test-unit test-integration test-bench ## Run all tests, those on a real control plane too.
 
 .PHONY: race-notice
 race-notice:
@@ -72,9 +72,26 @@ FAILOVERS ?= 20
 failover: cluster-build ## Take the leader away twenty times while a hundred deadlines run, and tell how late they were.
 	TRAINJOB_FAILOVERS=$(FAILOVERS) go test -count 1 -v -timeout 1h ./test/integration/failover
 
+.PHONY: test-bench
+test-bench: cluster-build ## Run the benchmark with few TrainJobs, to see that it works and that what it checks holds.
+	CGO_ENABLED=0 go test -count 1 -timeout 10m ./test/bench/...
+
+# What to measure, and how: SCENARIOS=burst,timers N=1000 PEER='command of another
+# controller' BENCHFLAGS='more flags'. docs/performance.md explains them.
+SCENARIOS :=
+N :=
+STEADY :=
+export PEER ?=
+FLAGS :=
+BENCHFLAGS :=
 .PHONY: bench
-bench: ## Measure a burst of TrainJobs and the idle controller, beside a plain client.
-	CGO_ENABLED=0 KUBE_CACHE_MUTATION_DETECTOR=false go run ./test/bench
+bench: cluster-build ## Measure the controller beside plain clients, in a quarter of an hour. See docs/performance.md.
+	@CGO_ENABLED=0 KUBE_CACHE_MUTATION_DETECTOR=false go run ./test/bench $(if $(SCENARIOS),-scenarios $(SCENARIOS)) $(if $(N),-n $(N)) \
+	  $(if $(STEADY),-steady $(STEADY)) $(if $(FLAGS),-flags '$(FLAGS)') $(BENCHFLAGS)
+
+.PHONY: bench-docs
+bench-docs: ## Put the last benchmark's table and plots into docs/.
+	cd hack/tools && CGO_ENABLED=0 go run ./benchplot -in ../../.local/bench/result.json -images ../../docs/images -page ../../docs/performance.md
 
 .PHONY: dashboard-picture
 dashboard-picture: ## Draw docs/images/dashboard.png from four minutes of the controller under load.

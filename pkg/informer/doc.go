@@ -1,8 +1,8 @@
 // Package informer holds what every controller needs between the API server's
 // watches and its own queue:
 //
-//   - transforms that keep the caches small: [Strip], [TrimJobSet], put together
-//     with [Transform] and set with [Prepare];
+//   - transforms that keep the caches small: [Strip], [TrimJobSet], [ShareData], put
+//     together with [Transform] and set with [Prepare];
 //   - keys out of whatever a handler is given, tombstones included: [Key] for the
 //     object itself, [OwnerKey] for its controller;
 //   - [Handler], which turns the three kinds of event into one call;

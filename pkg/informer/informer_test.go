@@ -158,9 +158,11 @@ func TestTransform(t *testing.T) {
 		"name":        "c",
 		"annotations": map[string]any{corev1.LastAppliedConfigAnnotation: "{}", "mine": "yes"},
 	}}}
+	applied := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{corev1.LastAppliedConfigAnnotation: "{}"}}}
 	for name, tc := range map[string]struct{ in, want any }{
 		"a typed object is stripped":       {full(), stripped},
 		"a stripped object is left alone":  {stripped.DeepCopy(), stripped},
+		"annotations that become empty go": {applied, &corev1.ConfigMap{}},
 		"a bare object is left alone":      {child("c"), child("c")},
 		"a tombstone is left alone":        {tombstone("c", full()), tombstone("c", full())},
 		"an empty tombstone is left alone": {tombstone("c", nil), tombstone("c", nil)},

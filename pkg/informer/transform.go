@@ -38,6 +38,9 @@ func Strip(object metav1.Object) {
 	annotations := object.GetAnnotations()
 	if _, found := annotations[corev1.LastAppliedConfigAnnotation]; found {
 		delete(annotations, corev1.LastAppliedConfigAnnotation)
+		if len(annotations) == 0 {
+			annotations = nil // an empty map keeps the room it had
+		}
 		object.SetAnnotations(annotations)
 	}
 }

@@ -33,14 +33,14 @@ func Prepare(informer cache.SharedIndexInformer, clock clock.PassiveClock, trim 
 
 // ConfigMaps returns an informer of the ConfigMaps that carry the label, with
 // whatever value. The API server does the selecting, so that nobody else's
-// ConfigMaps reach this process. It has the namespace index that listers use and
-// does not resync.
+// ConfigMaps reach this process. It has the namespace index that listers use, does
+// not resync, and holds equal data once.
 func ConfigMaps(client kubernetes.Interface, clock clock.PassiveClock, labelKey string) (cache.SharedIndexInformer, error) {
 	informer := coreinformers.NewFilteredConfigMapInformer(client, metav1.NamespaceAll, 0,
 		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
 		func(options *metav1.ListOptions) { options.LabelSelector = labelKey },
 	)
-	if err := Prepare(informer, clock, Strip); err != nil {
+	if err := Prepare(informer, clock, Strip, ShareData()); err != nil {
 		return nil, fmt.Errorf("prepare the ConfigMap informer: %w", err)
 	}
 	return informer, nil

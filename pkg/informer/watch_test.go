@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -70,12 +71,15 @@ func (s *flakySource) cut(left ...*corev1.ConfigMap) {
 	s.watching.Error(&gone)
 }
 
-func TestConfigMapsAsksForTheLabelAndStripsWhatItGets(t *testing.T) {
+func TestConfigMapsAsksForTheLabelAndTrimsWhatItGets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mine := child("mine")
 		mine.Labels = map[string]string{"ours": "a"}
 		mine.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "m"}}
-		client := fake.NewClientset(mine, child("other"))
+		mine.Data = configMap("", "x: 1").Data
+		equal := configMap("equal", "x: 1")
+		equal.Namespace, equal.Labels = mine.Namespace, mine.Labels
+		client := fake.NewClientset(mine, equal, child("other"))
 		informer, err := ConfigMaps(client, clock.RealClock{}, "ours")
 		if err != nil {
 			t.Fatal(err)
@@ -106,10 +110,15 @@ func TestConfigMapsAsksForTheLabelAndStripsWhatItGets(t *testing.T) {
 		if len(found) == 0 {
 			t.Fatal("the cache is empty")
 		}
+		// Those with data first.
+		slices.SortFunc(found, func(a, b any) int { return len(b.(*corev1.ConfigMap).Data) - len(a.(*corev1.ConfigMap).Data) })
 		for _, obj := range found {
 			object := Object(obj)
 			if object.GetName() == "mine" && object.GetManagedFields() != nil {
 				t.Error("managed fields were kept")
+			}
+			if cm := obj.(*corev1.ConfigMap); len(cm.Data) > 0 && memoryOf(cm) != memoryOf(found[0].(*corev1.ConfigMap)) {
+				t.Error("equal data takes memory twice")
 			}
 		}
 		cancel()

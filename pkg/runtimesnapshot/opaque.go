@@ -33,7 +33,7 @@ func EncodeOpaque(job *trainer.TrainJob, runtime *unstructured.Unstructured) (*c
 	if err != nil {
 		return nil, err
 	}
-	return configMap(job, data), nil
+	return configMap(job, string(data)), nil
 }
 
 // lossless writes a document as YAML that is read back as the very same document. What

@@ -33,6 +33,9 @@ type Runtime struct {
 	metav1.TypeMeta `json:",inline"`
 	Metadata        Metadata                    `json:"metadata"`
 	Spec            trainer.TrainingRuntimeSpec `json:"spec"`
+
+	// Text is how the runtime is written, if an Encoder has prepared it and it fits.
+	Text string `json:"-"`
 }
 
 // Metadata is the part of a runtime's metadata that is frozen with it.
@@ -112,6 +115,9 @@ func (e *TooLargeError) Error() string {
 // would make it too large are left out, the largest first. The error is a *TooLargeError
 // when it does not fit without any.
 func Encode(job *trainer.TrainJob, runtime *Runtime) (*corev1.ConfigMap, error) {
+	if runtime.Text != "" {
+		return configMap(job, runtime.Text), nil
+	}
 	data, err := fit(runtime.Kind, runtime.Metadata, func(metadata Metadata) ([]byte, error) {
 		document := *runtime
 		document.Metadata = metadata
@@ -120,7 +126,7 @@ func Encode(job *trainer.TrainJob, runtime *Runtime) (*corev1.ConfigMap, error) 
 	if err != nil {
 		return nil, err
 	}
-	return configMap(job, data), nil
+	return configMap(job, string(data)), nil
 }
 
 // fit encodes a runtime so that it fits into a ConfigMap.
@@ -158,8 +164,8 @@ func withoutLargest(annotations map[string]string, bytes int) map[string]string 
 	return kept
 }
 
-// configMap is the ConfigMap of a job that holds these bytes.
-func configMap(job *trainer.TrainJob, data []byte) *corev1.ConfigMap {
+// configMap is the ConfigMap of a job that holds a runtime's text.
+func configMap(job *trainer.TrainJob, data string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: Name(job.Name), Namespace: job.Namespace,
@@ -167,7 +173,7 @@ func configMap(job *trainer.TrainJob, data []byte) *corev1.ConfigMap {
 			OwnerReferences: []metav1.OwnerReference{trainjob.OwnerReference(job)},
 		},
 		Immutable: ptr.To(true),
-		Data:      map[string]string{DataKey: string(data)},
+		Data:      map[string]string{DataKey: data},
 	}
 }
 

@@ -2,61 +2,134 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
 	"time"
 
-	"github.com/trainjob/controller/test/cluster"
-	"github.com/trainjob/controller/test/harness"
+	"k8s.io/klog/v2"
 )
 
 func main() {
-	jobs := flag.Int("jobs", 500, "number of TrainJobs created at once")
-	clients := flag.Int("clients", 20, "number of clients that create them")
-	idle := flag.Duration("idle", 20*time.Second, "how long to watch the idle controller")
-	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *jobs, *clients, *idle); err != nil {
+	o, err := parse(os.Args[1:])
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err == nil {
+		var r *results
+		if r, err = run(ctx, o, os.Stderr); r != nil {
+			r.table(os.Stdout)
+		}
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, jobs, clients int, idle time.Duration) (err error) {
-	options := cluster.APIServerOnly()
-	options.JobSetCRD = true
-	env, err := harness.Start(ctx, options)
-	if err != nil {
-		return err
+// bench is one run.
+type bench struct {
+	options *options
+	results *results
+	say     func(format string, args ...any)
+	// controllers to be measured: ours, and a peer if there is one.
+	controllers []command
+	dir         string
+	// shared is the one control plane, if there is only one.
+	shared *arena
+}
+
+// run measures all that is asked for. A controller that fails in a scenario does not keep
+// the others from being measured; the error tells of it in the end. The results are those
+// there are.
+func run(ctx context.Context, o *options, out *os.File) (_ *results, err error) {
+	discardLogs()
+	b := &bench{options: o, results: newResults(o)}
+	begin := time.Now()
+	b.say = func(format string, args ...any) {
+		fmt.Fprintf(out, "bench: %4.0fs  %s\n", time.Since(begin).Seconds(), fmt.Sprintf(format, args...))
 	}
-	defer func() {
-		if stopErr := env.Stop(); err == nil {
-			err = stopErr
-		}
-	}()
-	b := &bench{env: env, jobs: jobs, clients: clients}
+	if b.dir, err = os.MkdirTemp("", "trainjob-bench-"); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, b.close()) }()
 	if err := b.prepare(ctx); err != nil {
+		return nil, err
+	}
+	measure := map[string]func(context.Context) error{
+		"burst": b.bursts, "timers": b.timers, "scale": b.scale, "foreign": b.foreign, "steady": b.steady,
+	}
+	var errs []error
+	for _, name := range o.scenarios {
+		if err := measure[name](ctx); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", name, err))
+		}
+		if ctx.Err() != nil {
+			return b.results, context.Cause(ctx)
+		}
+	}
+	return b.results, errors.Join(append(errs, b.results.write(o.out))...)
+}
+
+// discardLogs drops what client-go says of connections that end with their control plane.
+func discardLogs() {
+	var flags flag.FlagSet
+	klog.InitFlags(&flags)
+	for name, value := range map[string]string{"logtostderr": "false", "stderrthreshold": "FATAL"} {
+		_ = flags.Set(name, value) // both exist
+	}
+	klog.SetOutput(io.Discard)
+}
+
+// prepare builds the controller and says who is measured.
+func (b *bench) prepare(ctx context.Context) error {
+	ours, err := ourCommand(ctx, b.options, b.dir)
+	if err != nil {
 		return err
 	}
-	limit, err := b.limit(ctx)
-	if err != nil {
-		return fmt.Errorf("limit: %w", err)
+	b.controllers = []command{ours}
+	if b.options.peer != "" {
+		b.controllers = append(b.controllers, command{name: "peer", line: b.options.peer})
 	}
-	if err := env.StartController(ctx); err != nil {
-		return err
-	}
-	burst, err := b.burst(ctx)
-	if err != nil {
-		return fmt.Errorf("burst: %w", err)
-	}
-	quiet, err := b.idle(ctx, idle)
-	if err != nil {
-		return fmt.Errorf("idle: %w", err)
-	}
-	report(os.Stdout, jobs, limit, burst, quiet)
 	return nil
+}
+
+// close removes what is left: processes die with this one, files do not.
+func (b *bench) close() error {
+	var err error
+	if b.shared != nil {
+		err = b.shared.cluster.Stop()
+	}
+	return errors.Join(err, os.RemoveAll(b.dir))
+}
+
+// each measures one scenario for every controller, and before them for the limit if it
+// has one, on a control plane of its own. It goes on after a failure.
+func (b *bench) each(ctx context.Context, limit func(context.Context, *arena) error, controller func(context.Context, *arena, command) error) error {
+	var errs []error
+	on := func(name string, measure func(*arena) error) {
+		if ctx.Err() != nil {
+			return
+		}
+		a, err := b.arena(ctx)
+		if err == nil {
+			err = errors.Join(measure(a), a.close())
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", name, err))
+		}
+	}
+	if limit != nil {
+		on(limitName, func(a *arena) error { return limit(ctx, a) })
+	}
+	for _, c := range b.controllers {
+		on(c.name, func(a *arena) error { return controller(ctx, a, c) })
+	}
+	return errors.Join(errs...)
 }

@@ -101,16 +101,24 @@ func (c *Cluster) AuditNow(ctx context.Context) (AuditPosition, error) {
 // position that the filter selects. Whatever was answered before the call is
 // among them.
 func (c *Cluster) AuditEvents(ctx context.Context, after AuditPosition, filter AuditFilter) ([]AuditEvent, error) {
+	events, _, err := c.AuditRead(ctx, after, filter)
+	return events, err
+}
+
+// AuditRead is AuditEvents for who reads on later: it also returns the position
+// after what it has read.
+func (c *Cluster) AuditRead(ctx context.Context, after AuditPosition, filter AuditFilter) ([]AuditEvent, AuditPosition, error) {
 	end, err := c.AuditNow(ctx)
 	if err != nil {
-		return nil, err
+		return nil, after, err
 	}
 	f, err := os.Open(c.auditFile())
 	if err != nil {
-		return nil, fmt.Errorf("open the audit log: %w", err)
+		return nil, after, fmt.Errorf("open the audit log: %w", err)
 	}
 	defer f.Close()
-	return decodeAudit(io.NewSectionReader(f, int64(after), int64(end-after)), filter)
+	events, err := decodeAudit(io.NewSectionReader(f, int64(after), int64(end-after)), filter)
+	return events, end, err
 }
 
 // auditBarrier makes a request that nobody else makes and waits until the log

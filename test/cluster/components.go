@@ -295,4 +295,8 @@ func (c *Cluster) url(scheme, port string) string {
 	return fmt.Sprintf("%s://127.0.0.1:%d", scheme, c.port(port))
 }
 
+// EtcdURL is where etcd answers, without encryption and on loopback only: for who wants
+// to fill a cluster with more objects than the API server would take in a short time.
+func (c *Cluster) EtcdURL() string { return c.url("http", etcdPort) }
+
 func (c *Cluster) server() string { return c.url("https", apiPort) }

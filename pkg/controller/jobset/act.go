@@ -39,7 +39,7 @@ func (c *Controller) apply(ctx context.Context, key cache.ObjectName, job *train
 	}
 	if job.Status.Nodes == nil && plan.action != create {
 		// Suspended from the start, or created just before a crash: known all the same.
-		if objects, cause := objectsOf(job, seen.snapshot); cause == nil {
+		if objects, cause := c.objectsOf(job, seen.snapshot); cause == nil {
 			out.observed.Nodes = &objects.Nodes
 		}
 	}
@@ -80,7 +80,7 @@ func (c *Controller) keep(job *trainer.TrainJob, out *outcome) func(*jobset.JobS
 
 // create makes the JobSet from the snapshot.
 func (c *Controller) create(ctx context.Context, key cache.ObjectName, job *trainer.TrainJob, seen observation, out *outcome) {
-	objects, cause := objectsOf(job, seen.snapshot)
+	objects, cause := c.objectsOf(job, seen.snapshot)
 	if cause != nil {
 		out.observed.Blocked = cause
 		return
@@ -180,7 +180,7 @@ func (c *Controller) examine(ctx context.Context, key cache.ObjectName, job *tra
 
 // refresh brings a suspended JobSet up to date with the job's patches.
 func (c *Controller) refresh(ctx context.Context, job *trainer.TrainJob, seen observation, out *outcome) {
-	objects, cause := objectsOf(job, seen.snapshot)
+	objects, cause := c.objectsOf(job, seen.snapshot)
 	if cause != nil {
 		out.observed.Blocked = cause
 		return

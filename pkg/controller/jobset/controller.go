@@ -65,7 +65,10 @@ type Controller struct {
 	// created bridges the moment between our CREATE and the cache showing it.
 	created *informer.Notes[*jobset.JobSet]
 	warned  warnings
-	queue   *queue.Queue
+	decoder runtimesnapshot.Decoder
+	// deletions of ended jobs' JobSets.
+	deletions turns
+	queue     *queue.Queue
 	// handlers of the events that wake a job, by their source.
 	handlers map[cache.SharedIndexInformer]func(any)
 }

@@ -115,7 +115,7 @@ func decidePresent(job *trainer.TrainJob, seen observation) action {
 const annotationRemake = "trainer.kubeflow.org/remake-jobs"
 
 // objectsOf renders a job from its snapshot. The cause says why it cannot be.
-func objectsOf(job *trainer.TrainJob, snapshot *corev1.ConfigMap) (*render.Objects, *trainjob.Cause) {
+func (c *Controller) objectsOf(job *trainer.TrainJob, snapshot *corev1.ConfigMap) (*render.Objects, *trainjob.Cause) {
 	if snapshot == nil {
 		return nil, &trainjob.Cause{
 			Reason:  trainer.ReasonSnapshotInvalid,
@@ -125,7 +125,7 @@ func objectsOf(job *trainer.TrainJob, snapshot *corev1.ConfigMap) (*render.Objec
 	if err := runtimesnapshot.Matches(snapshot, job.Status.RuntimeSnapshot); err != nil {
 		return nil, &trainjob.Cause{Reason: trainer.ReasonSnapshotInvalid, Message: err.Error()}
 	}
-	runtime, err := runtimesnapshot.Decode(snapshot)
+	runtime, err := c.decoder.Decode(snapshot)
 	if err != nil {
 		return nil, &trainjob.Cause{
 			Reason:  trainer.ReasonSnapshotInvalid,

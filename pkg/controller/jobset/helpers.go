@@ -61,7 +61,7 @@ func (c *Controller) ensureHelpers(ctx context.Context, job *trainer.TrainJob, o
 // ensureForResume does so for a JobSet that exists. Without a snapshot to build from
 // there is no telling what its helpers are, and those it was created with stay.
 func (c *Controller) ensureForResume(ctx context.Context, job *trainer.TrainJob, seen observation, out *outcome) bool {
-	objects, cause := objectsOf(job, seen.snapshot)
+	objects, cause := c.objectsOf(job, seen.snapshot)
 	return cause != nil || c.ensureHelpers(ctx, job, objects, false, out)
 }
 

@@ -30,7 +30,7 @@ func onNodes(key string) builders.JobOption {
 // built is the JobSet as it was made for a job, held back since.
 func built(t *testing.T, job *trainer.TrainJob) *jobset.JobSet {
 	t.Helper()
-	objects, cause := objectsOf(job, snapshotOf(t, job))
+	objects, cause := new(Controller).objectsOf(job, snapshotOf(t, job))
 	if cause != nil {
 		t.Fatal(cause)
 	}

@@ -24,7 +24,10 @@ func (c *Controller) releasePodGroup(ctx context.Context, key cache.ObjectName, 
 	if seen.snapshot == nil || trainjob.BeingDeleted(job) || c.helpers.released.has(key, job.UID) {
 		return nil
 	}
-	if objects, cause := objectsOf(job, seen.snapshot); cause == nil && objects.PodGroup != nil {
+	if runtime, err := c.decoder.Decode(seen.snapshot); err == nil && runtime.Spec.PodGroupPolicy == nil {
+		return nil // it never had one
+	}
+	if objects, cause := c.objectsOf(job, seen.snapshot); cause == nil && objects.PodGroup != nil {
 		if err := c.helpers.deletePodGroup(ctx, job, objects.PodGroup.GroupVersionKind(), objects.PodGroup.GetName()); err != nil {
 			return err
 		}

@@ -116,13 +116,14 @@ func (c *Controller) lookLive(ctx context.Context, key cache.ObjectName, job *tr
 // what is left.
 func (c *Controller) finish(ctx context.Context, key cache.ObjectName, job *trainer.TrainJob, seen observation, now time.Time) (queue.Result, error) {
 	own := seen.own(job)
+	var again queue.Result
 	var failed error
 	if own != nil && own.DeletionTimestamp.IsZero() && trainjob.FailedFor(job, trainer.ReasonDeadlineExceeded) {
-		failed = c.writer.delete(ctx, own)
+		again, failed = c.deleteEnded(ctx, key, own)
 	}
 	released := c.releasePodGroup(ctx, key, job, seen)
 	result, err := c.report(ctx, job, trainjob.Observed{JobSet: own}, now)
-	return result, errors.Join(failed, released, err)
+	return soonest(result, again), errors.Join(failed, released, err)
 }
 
 // report writes what the status must be after what was observed.

@@ -83,6 +83,7 @@ func New(cfg Config) (*Controller, error) {
 		runtimes: runtimeReader{
 			cluster:    cfg.Informers.ClusterTrainingRuntimes().Lister(),
 			namespaced: cfg.Informers.TrainingRuntimes().Lister(),
+			encoder:    &runtimesnapshot.Encoder{},
 		},
 		opaque: &opaqueReader{
 			kinds: cfg.OpaqueKinds, finder: newKindFinder(cfg.Discovery, cfg.OpaqueKinds), client: cfg.OpaqueRuntimes,

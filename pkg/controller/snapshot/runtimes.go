@@ -40,6 +40,7 @@ func runtimeIndexKey(kind, namespace, name string) string {
 type runtimeReader struct {
 	cluster    trainerlisters.ClusterTrainingRuntimeLister
 	namespaced trainerlisters.TrainingRuntimeLister
+	encoder    *runtimesnapshot.Encoder
 }
 
 // read returns the runtime of a job of either kind, nil if it does not exist. The result
@@ -51,13 +52,13 @@ func (r runtimeReader) read(job *trainer.TrainJob) (*runtimesnapshot.Runtime, er
 		if err != nil {
 			return nil, ignoreNotFound(err)
 		}
-		return runtimesnapshot.FromTrainingRuntime(runtime), nil
+		return r.encoder.Prepare(runtime, runtimesnapshot.FromTrainingRuntime(runtime)), nil
 	}
 	runtime, err := r.cluster.Get(name)
 	if err != nil {
 		return nil, ignoreNotFound(err)
 	}
-	return runtimesnapshot.FromClusterTrainingRuntime(runtime), nil
+	return r.encoder.Prepare(runtime, runtimesnapshot.FromClusterTrainingRuntime(runtime)), nil
 }
 
 func ignoreNotFound(err error) error {

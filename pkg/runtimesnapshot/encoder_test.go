@@ -1,0 +1,65 @@
+package runtimesnapshot
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+
+	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
+	"github.com/trainjob/controller/test/builders"
+)
+
+// stored is a runtime as an API server would return it.
+func stored(name, uid, resourceVersion string) *trainer.ClusterTrainingRuntime {
+	runtime := builders.ClusterTrainingRuntime(name, builders.TorchSpec())
+	runtime.UID, runtime.ResourceVersion = types.UID(uid), resourceVersion
+	return runtime
+}
+
+func TestEncoderChangesNoSnapshot(t *testing.T) {
+	var e Encoder
+	job := builders.TrainJob("a")
+	renamed := stored("renamed", "u1", "2")
+	for name, object := range map[string]*trainer.ClusterTrainingRuntime{
+		"a runtime":                              stored("torch", "u1", "1"),
+		"the same runtime once more":             stored("torch", "u1", "1"),
+		"the same runtime, edited":               renamed,
+		"another runtime of the same version":    stored("jax", "u2", "1"),
+		"a runtime that was made anew":           stored("torch", "u3", "3"),
+		"a runtime that no API server has seen":  stored("local", "", ""),
+		"a runtime without a resourceVersion":    stored("fake", "u4", ""),
+		"another runtime with no version either": stored("fake2", "u4", ""),
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := mustEncode(t, job, FromClusterTrainingRuntime(object))
+			for range 2 {
+				got := mustEncode(t, job, e.Prepare(object, FromClusterTrainingRuntime(object)))
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("the snapshot differs (-want +got):\n%s", diff)
+				}
+			}
+		})
+	}
+}
+
+func TestEncoderLeavesWhatIsTooLargeToEncode(t *testing.T) {
+	var e Encoder
+	object := stored("torch", "u1", "1")
+	object.Annotations = map[string]string{"much": strings.Repeat("x", MaxBytes)}
+	if text := e.Prepare(object, FromClusterTrainingRuntime(object)).Text; text != "" {
+		t.Errorf("a text of %d bytes was made", len(text))
+	}
+}
+
+func TestEncoderRemembersNotTooMuch(t *testing.T) {
+	var e Encoder
+	for i := range 3 * rememberLimit {
+		e.Prepare(stored("torch", fmt.Sprint(i), "1"), &Runtime{})
+		if len(e.known) > rememberLimit {
+			t.Fatalf("%d runtimes are remembered, more than %d", len(e.known), rememberLimit)
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
+)
+
+// subject is who gives TrainJobs their JobSets: plain clients, or a controller.
+type subject struct {
+	command
+	// plain clients, or the process.
+	plain   *plain
+	process *process
+}
+
+// limit makes the plain clients a subject.
+func (a *arena) limit(ctx context.Context) (*subject, error) {
+	p, err := a.plain(ctx)
+	return &subject{command: command{name: limitName, snapshots: true}, plain: p}, err
+}
+
+// begin starts a controller, and returns when it is ready.
+func (a *arena) begin(ctx context.Context, c command) (*subject, error) {
+	p, err := a.start(c)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := p.ready(ctx); err != nil {
+		return nil, errors.Join(err, p.stop())
+	}
+	return &subject{command: c, process: p}, nil
+}
+
+func (s *subject) stop() error {
+	if s.process != nil {
+		return s.process.stop()
+	}
+	s.plain.stop()
+	return s.plain.trouble()
+}
+
+// create creates the jobs, which then get their JobSets.
+func (s *subject) create(ctx context.Context, a *arena, jobs []*trainer.TrainJob) error {
+	if s.plain == nil {
+		return a.create(ctx, jobs, nil)
+	}
+	return a.create(ctx, jobs, s.plain.take)
+}
+
+// build creates n jobs in a new namespace, waits until each has its JobSet and nothing is
+// written any more, and checks what there is.
+func (s *subject) build(ctx context.Context, a *arena, n int) (*built, error) {
+	namespace, err := a.namespace(ctx)
+	if err != nil {
+		return nil, err
+	}
+	built := &built{namespace: namespace, jobs: jobsOf(namespace, "job", n)}
+	if s.plain != nil {
+		if err := s.plain.prepare(built.jobs); err != nil {
+			return nil, err
+		}
+	}
+	if built.calls, err = a.callsOf(ctx, s.user()); err != nil {
+		return nil, err
+	}
+	built.begin = time.Now()
+	if err := s.create(ctx, a, built.jobs); err != nil {
+		return nil, err
+	}
+	if err := a.seen.all(ctx, "JobSets", built.jobs, jobSetAt); err != nil {
+		return nil, err
+	}
+	if built.lastWrite, err = built.calls.settle(ctx); err != nil {
+		return nil, err
+	}
+	return built, a.children(ctx, namespace, built.jobs, s.snapshots)
+}
+
+// built is a burst that has its JobSets.
+type built struct {
+	namespace        string
+	jobs             []*trainer.TrainJob
+	calls            *calls
+	begin, lastWrite time.Time
+}
