@@ -52,7 +52,7 @@ func parse(args []string) (*options, error) {
 	burst := fs.String("burst", "100,1000,5000", "burst: numbers of TrainJobs created at once")
 	scale := fs.String("scale", "1000,10000,50000", "scale: numbers of TrainJobs that exist, growing")
 	fs.IntVar(&o.timers, "timers", 1000, "timers: number of deadlines, and of TTLs, in one second")
-	fs.IntVar(&o.spread, "spread", 20, "timers: number of seconds over which as many deadlines are spread")
+	fs.IntVar(&o.spread, "spread", 20, "timers: number of seconds over which as many deadlines are spread; 0 leaves this out")
 	fs.IntVar(&o.foreign, "foreign", 1000, "foreign: number of TrainJobs that exist")
 	fs.Float64Var(&o.foreignRate, "foreign-rate", 100, "foreign: changes of unrelated objects a second")
 	fs.DurationVar(&o.foreignFor, "foreign-for", 30*time.Second, "foreign: how long")
@@ -117,13 +117,16 @@ func numbers(name, list string) ([]int, error) {
 func (o *options) validate() error {
 	var errs []error
 	for name, value := range map[string]float64{
-		"timers": float64(o.timers), "spread": float64(o.spread), "foreign": float64(o.foreign), "foreign-rate": o.foreignRate,
+		"timers": float64(o.timers), "foreign": float64(o.foreign), "foreign-rate": o.foreignRate,
 		"foreign-for": float64(o.foreignFor), "rate": o.rate, "steady": float64(o.steady), "run-for": float64(o.runFor),
 		"ttl": float64(o.ttl), "idle": float64(o.idle), "quiet": float64(o.quiet), "clients": float64(o.clients), "qps": o.qps, "api-burst": float64(o.apiBurst),
 	} {
 		if value <= 0 {
 			errs = append(errs, fmt.Errorf("-%s: must be more than 0", name))
 		}
+	}
+	if o.spread < 0 {
+		errs = append(errs, errors.New("-spread: must not be less than 0"))
 	}
 	return errors.Join(errs...)
 }

@@ -13,7 +13,7 @@ import (
 func TestSmoke(t *testing.T) {
 	o, err := parse([]string{
 		"-n=50", "-scenarios=burst,timers,scale,foreign,steady", "-one-control-plane",
-		"-spread=1", "-quiet=300ms", "-idle=500ms", "-foreign-for=1s", "-rate=20", "-steady=1s", "-run-for=500ms", "-ttl=1",
+		"-spread=0", "-quiet=300ms", "-idle=500ms", "-foreign-for=1s", "-rate=20", "-steady=1s", "-run-for=500ms", "-ttl=1",
 		"-out=" + filepath.Join(t.TempDir(), "bench", "result.json"),
 	})
 	if err != nil {

@@ -92,6 +92,9 @@ func (a *arena) timers(ctx context.Context, c command, n int) error {
 	}
 	spread := func(lead time.Duration) error {
 		o := a.bench.options
+		if o.spread == 0 {
+			return nil
+		}
 		return a.deadlines(ctx, page, fmt.Sprintf("deadline, spread over %d s", o.spread), s, n, lead, o.spread)
 	}
 	if err := errors.Join(unhurried(lead, inOneSecond), unhurried(lead, spread), s.stop()); err != nil {
