@@ -35,19 +35,24 @@ type series struct {
 
 // results of one run, as they are written to the file.
 type results struct {
-	Time    time.Time `json:"time"`
-	Go      string    `json:"go"`
-	CPUs    int       `json:"cpus"`
-	Version string    `json:"version,omitempty"`
-	Peer    string    `json:"peer,omitempty"`
-	Figures []figure  `json:"figures"`
-	Series  []series  `json:"series"`
+	Time time.Time `json:"time"`
+	Go   string    `json:"go"`
+	CPUs int       `json:"cpus"`
+	// Load is the load average of one minute before the run: what else the machine did.
+	Load    string   `json:"loadAverage,omitempty"`
+	Version string   `json:"version,omitempty"`
+	Peer    string   `json:"peer,omitempty"`
+	Figures []figure `json:"figures"`
+	Series  []series `json:"series"`
 }
 
 func newResults(o *options) *results {
 	r := &results{Time: time.Now().UTC().Truncate(time.Second), Go: runtime.Version(), CPUs: runtime.NumCPU(), Peer: o.peer}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		r.Version = info.Main.Version
+	}
+	if load, err := os.ReadFile("/proc/loadavg"); err == nil { // there is none on other systems than Linux
+		r.Load, _, _ = strings.Cut(string(load), " ")
 	}
 	return r
 }
@@ -150,6 +155,11 @@ func (r *results) write(path string) error {
 
 // table prints all figures, a table for each scenario and number, in Markdown.
 func (r *results) table(out io.Writer) {
+	fmt.Fprintf(out, "\n%d CPUs, %s", r.CPUs, r.Go)
+	if r.Load != "" {
+		fmt.Fprintf(out, "; load average when it began: %s", r.Load)
+	}
+	fmt.Fprintln(out, ".")
 	type heading struct {
 		scenario string
 		n        int

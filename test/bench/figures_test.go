@@ -41,7 +41,7 @@ func TestQuantile(t *testing.T) {
 }
 
 func TestTableHasAColumnForEachContenderAndARatio(t *testing.T) {
-	r := &results{}
+	r := &results{CPUs: 2, Go: "go1.99", Load: "0.25"}
 	b := &bench{results: r, controllers: []command{{name: ourName}, {name: "peer"}}}
 	for of, rate := range map[string]float64{limitName: 100, ourName: 80, "peer": 20} {
 		r.page("burst", of, 50).add("rate", "1/s", rate)
@@ -55,8 +55,8 @@ func TestTableHasAColumnForEachContenderAndARatio(t *testing.T) {
 		got = append(got, strings.Join(strings.Fields(line), " "))
 	}
 	want := []string{
-		"", "| **burst, 50 TrainJobs** | limit | ours | peer |",
-		got[2], "| rate | 100 1/s | 80 1/s | 20 1/s |", "| of the limit's | | 0.800 × | 0.200 × |",
+		"", "2 CPUs, go1.99; load average when it began: 0.25.", "", "| **burst, 50 TrainJobs** | limit | ours | peer |",
+		got[4], "| rate | 100 1/s | 80 1/s | 20 1/s |", "| of the limit's | | 0.800 × | 0.200 × |",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the table differs (-want +got):\n%s", diff)

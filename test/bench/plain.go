@@ -33,6 +33,9 @@ import (
 
 const limitUser = "bench-limit"
 
+// queued TrainJobs never hold up those who create more.
+const queued = 100_000
+
 // plain writes what a controller would write, as fast as the API server takes it, with
 // clients of the same limits and the same watches open. It decides nothing: what it
 // writes was made before.
@@ -70,7 +73,7 @@ func (a *arena) plain(ctx context.Context) (*plain, error) {
 	events.QPS, events.Burst = 30, 100
 	inProtobuf := *config
 	inProtobuf.ContentType = runtime.ContentTypeProtobuf
-	p := &plain{arena: a, made: map[cache.ObjectName]parts{}, queue: make(chan *trainer.TrainJob)}
+	p := &plain{arena: a, made: map[cache.ObjectName]parts{}, queue: make(chan *trainer.TrainJob, queued)}
 	var errs [4]error
 	var eventClient kubernetes.Interface
 	p.core, errs[0] = kubernetes.NewForConfig(&inProtobuf)
