@@ -58,7 +58,9 @@ func TestManyMPIJobsAtOnceGetTheirKeysOnce(t *testing.T) {
 	env.AwaitState(t, namespace, jobs[0].Name, trainer.TrainJobComplete, "", harness.Soon)
 
 	want := map[string]int{"create configmaps": 2 * count, "create secrets": count, "create jobsets": count, "patch trainjobs/status": count + 1}
-	if diff := cmp.Diff(want, harness.Summary(env.Writes(t, start, namespace))); diff != "" {
+	got := harness.Summary(env.Writes(t, start, namespace))
+	delete(got, "patch trainjobs/status (409)") // the end of the JobSet may be seen before our own label is
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("writes (-want +got):\n%s", diff)
 	}
 	all := env.Audit(t, 0, cluster.AuditFilter{UserAgentPrefix: harness.ControllerAgent, Resource: "secrets"})

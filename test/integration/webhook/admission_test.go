@@ -40,6 +40,10 @@ func TestKubectlShowsWhatIsWrong(t *testing.T) {
 			strings.Replace(jobYAML(namespace, "a", ""), "name: torch", "name: pytorch", 1),
 			[]string{`The TrainJob "a" is invalid`, "spec.runtimeRef.name", `"pytorch"`, "does not exist"},
 		},
+		"a runtime of the cluster that does not exist": {
+			strings.Replace(jobYAML(namespace, "a", ""), "{name: torch, kind: TrainingRuntime}", "{name: pytorch-of-nobody}", 1),
+			[]string{`The TrainJob "a" is invalid`, "spec.runtimeRef.name", `"pytorch-of-nobody"`, "ClusterTrainingRuntime", "does not exist"},
+		},
 		"a patch of a container that does not exist": {
 			jobYAML(namespace, "a", `
   runtimePatches:
