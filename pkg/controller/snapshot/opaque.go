@@ -97,7 +97,7 @@ func (r *opaqueReader) look(ctx context.Context, job *trainer.TrainJob, now time
 	case err == nil:
 		return runtime, nil, nil
 	case notServed(err):
-		r.finder.expire()
+		r.finder.expire(kind)
 		return nil, waiting("spec.runtimeRef names %s, but the API server no longer serves that kind: the job goes on within a minute of its CRD being installed again", describe(job)), nil
 	case apierrors.IsNotFound(err):
 		return nil, waiting("spec.runtimeRef names %s%s, which does not exist: the job goes on within a minute of its creation", describe(job), where(mapping, job)), nil
