@@ -55,7 +55,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (queue.Resu
 	}
 	wait := seen.trust()
 	if plan.blocked != nil && seen.opaque.runtime != nil && failed == nil {
-		seen.opaque = c.opaque.hold(key, job, *plan.blocked, now) // it cannot be used as it is
+		seen.opaque = c.opaque.hold(key, job, *plan.blocked, now)
 	}
 	switch {
 	case plan.blocked != nil || plan.failure != nil:
