@@ -117,7 +117,7 @@ func TestAnOpaqueRuntimeIsFrozenAndTheJobLeftToItsBuilder(t *testing.T) {
 		f.add(f.snapshots, cm)
 		return true, cm, nil
 	})
-	f.wantSync(10, 0)
+	f.wantSync(10, 30*time.Second)
 	f.wantSync(11, 30*time.Second) // it goes by its note of the ConfigMap, whose event has not come
 	f.wantState(trainer.TrainJobPending, trainer.ReasonExternalRuntime, "SlurmRuntime.slurm.example.com")
 	if ref := f.job().Status.RuntimeSnapshot; ref == nil || ref.UID != "snapshot-uid" || !strings.HasPrefix(ref.Digest, "sha256:") {
