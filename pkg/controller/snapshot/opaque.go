@@ -78,12 +78,12 @@ func (r *opaqueReader) read(ctx context.Context, key cache.ObjectName, job *trai
 }
 
 // hold notes why a runtime that was found did not become a snapshot. The next look is put
-// off, except where a ConfigMap is in the way: that may go at any time, and says nothing
-// of the runtime.
+// off, except where that is no fault of the runtime's: where a ConfigMap is in the way, or
+// was refused.
 func (r *opaqueReader) hold(key cache.ObjectName, job *trainer.TrainJob, cause trainjob.Cause, now time.Time) sought {
 	last, tried := r.last(key, job)
 	next := try{job: job.UID, at: now, every: maxPoll, cause: cause}
-	if cause.Reason == trainer.ReasonSnapshotConflict {
+	if cause.Reason == trainer.ReasonSnapshotConflict || cause.Reason == trainer.ReasonCreationFailed {
 		next.every = 0
 	}
 	r.note(key, next)

@@ -370,4 +370,19 @@ func TestALostSnapshotOfAJobThatItsBuilderHasIsTakenAgainOrWarnedOf(t *testing.T
 		f.wantSync(17, 14*time.Second)
 		f.wantEvents("Warning SnapshotConflict The snapshot is gone. ") // once
 	})
+	t.Run("while it is refused", func(t *testing.T) {
+		f := newOpaqueFixture(t, slurmJob(running...))
+		f.publish(slurmRuntime("gpu"))
+		refusal := apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "a", errors.New("exceeded quota"))
+		f.core.PrependReactor("create", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, refusal })
+		for second := 10; second < 14; second++ {
+			f.clock.SetTime(builders.At(second))
+			if _, err := f.sync(); !errors.Is(err, refusal) {
+				t.Errorf("error %v does not bring it back for another try", err)
+			}
+		}
+		f.wantReads(4)
+		f.wantState(trainer.TrainJobRunning, "Started", "")
+		f.wantEvents("Warning CreationFailed The snapshot is gone. ") // once
+	})
 }

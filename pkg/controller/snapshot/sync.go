@@ -54,7 +54,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (queue.Resu
 		plan.blocked, failed = c.create(ctx, key, job, plan.create)
 	}
 	wait := c.trust(key, job, seen)
-	if plan.blocked != nil && seen.opaque.runtime != nil && failed == nil {
+	if plan.blocked != nil && seen.opaque.runtime != nil {
 		seen.opaque = c.opaque.hold(key, job, *plan.blocked, now)
 	}
 	var next time.Duration
