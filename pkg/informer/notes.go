@@ -17,9 +17,9 @@ const NoteLifetime = 30 * time.Second
 // and creates again, only to be told that the object exists.
 //
 // A sync asks the cache first and the notes if that has nothing. One that went
-// by a note should ask for a wake-up after NoteLifetime: should the addition and
-// the deletion both have been handled before the note was put, no event is left
-// to correct it.
+// by a note, or put one, should ask for a wake-up after NoteLifetime: should the
+// addition and the deletion both have been handled before the note was put, or
+// missed, no event is left to correct it.
 //
 // Notes are a shortcut and no state: losing them costs one refused CREATE.
 type Notes[T metav1.Object] struct {

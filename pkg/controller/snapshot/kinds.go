@@ -34,8 +34,8 @@ type kindFinder struct {
 	asked  time.Time // zero before the first time
 	every  time.Duration
 	failed error // of the last time
-	// expired: something was found not to be served as the mapper says.
-	expired bool
+	// expired are the kinds that were found not to be served as the mapper says.
+	expired sets.Set[schema.GroupKind]
 }
 
 func newKindFinder(client discovery.DiscoveryInterfaceWithContext, kinds sets.Set[schema.GroupKind]) *kindFinder {
@@ -43,7 +43,7 @@ func newKindFinder(client discovery.DiscoveryInterfaceWithContext, kinds sets.Se
 	for kind := range kinds {
 		groups.Insert(kind.Group)
 	}
-	return &kindFinder{discovery: client, groups: groups, every: minPoll}
+	return &kindFinder{discovery: client, groups: groups, every: minPoll, expired: sets.New[schema.GroupKind]()}
 }
 
 // find says how a kind is served, in its preferred version; nil if it is not.
@@ -55,15 +55,15 @@ func (f *kindFinder) find(ctx context.Context, kind schema.GroupKind, now time.T
 		return nil, err
 	}
 	age := now.Sub(f.asked)
-	switch fresh := known != nil && !f.expired && age < discoveryLifetime; {
+	switch fresh := known != nil && !f.expired.Has(kind) && age < discoveryLifetime; {
 	case fresh && age >= 0:
 		return known, nil
 	case !f.asked.IsZero() && age >= 0 && age < f.every:
-		return f.believed(known)
+		return f.believed(kind, known)
 	}
 	f.asked = now
 	if f.failed = f.ask(ctx); f.failed == nil {
-		f.expired = false
+		f.expired.Clear()
 		if known, err = f.known(kind); err != nil {
 			return nil, err
 		}
@@ -73,13 +73,13 @@ func (f *kindFinder) find(ctx context.Context, kind schema.GroupKind, now time.T
 	} else {
 		f.every = min(2*f.every, maxPoll)
 	}
-	return f.believed(known)
+	return f.believed(kind, known)
 }
 
 // believed is what to go by without asking: what is old is better than nothing, unless
 // it was found to be wrong.
-func (f *kindFinder) believed(known *meta.RESTMapping) (*meta.RESTMapping, error) {
-	if known != nil && !f.expired {
+func (f *kindFinder) believed(kind schema.GroupKind, known *meta.RESTMapping) (*meta.RESTMapping, error) {
+	if known != nil && !f.expired.Has(kind) {
 		return known, nil
 	}
 	return nil, f.failed
@@ -112,8 +112,8 @@ func (f *kindFinder) ask(ctx context.Context) error {
 }
 
 // expire notes that a kind was found not to be served as the last answer says.
-func (f *kindFinder) expire() {
+func (f *kindFinder) expire(kind schema.GroupKind) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.expired = true
+	f.expired.Insert(kind)
 }

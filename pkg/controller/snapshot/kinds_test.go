@@ -148,13 +148,38 @@ func TestAKindThatIsGoneIsNotedAndFoundAgain(t *testing.T) {
 	finder := finderOf(client)
 	expectFound(t, finder, 1, "v1/slurmruntimes namespace")
 	client.Resources = served(true)
-	finder.expire()
+	finder.expire(slurmKind)
 	expectFound(t, finder, 2, "none") // not asked for: it is too soon
 	expectAsks(t, client, 1)
 	expectFound(t, finder, 20, "none")
 	expectAsks(t, client, 2)
 	client.Resources = served(true, "v2")
 	expectFound(t, finder, 100, "v2/slurmruntimes namespace")
+}
+
+func TestAKindThatIsGoneLeavesTheOthersAsTheyAre(t *testing.T) {
+	client := serving(true, "v1")
+	missing := schema.GroupKind{Group: "ray.io", Kind: "RayCluster"}
+	gone := schema.GroupKind{Group: slurmKind.Group, Kind: "SlurmPool"}
+	client.Resources[1].APIResources = append(client.Resources[1].APIResources, metav1.APIResource{Name: "slurmpools", Kind: gone.Kind})
+	finder := finderOf(client)
+	look := func(kind schema.GroupKind, second int, found bool) {
+		t.Helper()
+		if mapping, err := finder.find(t.Context(), kind, builders.At(second)); err != nil || (mapping != nil) != found {
+			t.Errorf("at second %d kind %s is %v, %v, want it found: %v", second, kind, mapping, err, found)
+		}
+	}
+	for _, second := range []int{0, 10, 30, 70} { // by now it is asked for once a minute
+		look(missing, second, false)
+	}
+	client.Resources = served(true, "v1")
+	finder.expire(gone)
+	for second := 71; second < 130; second++ {
+		expectFound(t, finder, second, "v1/slurmruntimes namespace")
+		look(gone, second, false)
+		look(missing, second, false)
+	}
+	expectAsks(t, client, 4)
 }
 
 func TestDiscoveryThatFailsIsNotRepeatedByEveryJob(t *testing.T) {

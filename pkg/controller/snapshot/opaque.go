@@ -36,10 +36,11 @@ type opaqueReader struct {
 	tries map[cache.ObjectName]try
 }
 
-// try is the last time that the runtime of a job was looked for in vain.
+// try is the last time that a job did not get its snapshot, and for what cause.
 type try struct {
-	job   types.UID
-	at    time.Time
+	job types.UID
+	at  time.Time
+	// every is how long the next look is put off; zero is not at all.
 	every time.Duration
 	cause trainjob.Cause
 }
@@ -50,7 +51,7 @@ type sought struct {
 	runtime *unstructured.Unstructured
 	missing *trainjob.Cause
 	again   time.Duration
-	// news: missing is for another cause than it was the last time.
+	// news: the cause is another than it was the last time.
 	news bool
 }
 
@@ -66,7 +67,9 @@ func (r *opaqueReader) read(ctx context.Context, key cache.ObjectName, job *trai
 		return sought{}, err
 	}
 	if cause == nil {
-		r.forget(key)
+		if tried { // what was told stays told, but nothing is put off any more
+			r.note(key, try{job: job.UID, at: now, cause: last.cause})
+		}
 		return sought{runtime: runtime}, nil
 	}
 	next := try{job: job.UID, at: now, every: max(minPoll, min(2*last.every, maxPoll)), cause: *cause}
@@ -74,10 +77,17 @@ func (r *opaqueReader) read(ctx context.Context, key cache.ObjectName, job *trai
 	return sought{missing: cause, again: next.every, news: !tried || last.cause != *cause}, nil
 }
 
-// hold puts off the next look at a runtime that was found but cannot be used as it is.
+// hold notes why a runtime that was found did not become a snapshot. The next look is put
+// off, except where that is no fault of the runtime's: where a ConfigMap is in the way, or
+// was refused.
 func (r *opaqueReader) hold(key cache.ObjectName, job *trainer.TrainJob, cause trainjob.Cause, now time.Time) sought {
-	r.note(key, try{job: job.UID, at: now, every: maxPoll, cause: cause})
-	return sought{missing: &cause, again: maxPoll, news: true}
+	last, tried := r.last(key, job)
+	next := try{job: job.UID, at: now, every: maxPoll, cause: cause}
+	if cause.Reason == trainer.ReasonSnapshotConflict || cause.Reason == trainer.ReasonCreationFailed {
+		next.every = 0
+	}
+	r.note(key, next)
+	return sought{missing: &cause, again: next.every, news: !tried || last.cause != cause}
 }
 
 // look asks the API server for the runtime of a job.
@@ -97,7 +107,7 @@ func (r *opaqueReader) look(ctx context.Context, job *trainer.TrainJob, now time
 	case err == nil:
 		return runtime, nil, nil
 	case notServed(err):
-		r.finder.expire()
+		r.finder.expire(kind)
 		return nil, waiting("spec.runtimeRef names %s, but the API server no longer serves that kind: the job goes on within a minute of its CRD being installed again", describe(job)), nil
 	case apierrors.IsNotFound(err):
 		return nil, waiting("spec.runtimeRef names %s%s, which does not exist: the job goes on within a minute of its creation", describe(job), where(mapping, job)), nil
@@ -155,7 +165,7 @@ func (r *opaqueReader) note(key cache.ObjectName, next try) {
 	r.tries[key] = next
 }
 
-// forget drops a job that waits for nothing any more, or is gone.
+// forget drops a job that has its snapshot, waits for nothing any more, or is gone.
 func (r *opaqueReader) forget(key cache.ObjectName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

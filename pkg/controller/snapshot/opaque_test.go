@@ -117,7 +117,7 @@ func TestAnOpaqueRuntimeIsFrozenAndTheJobLeftToItsBuilder(t *testing.T) {
 		f.add(f.snapshots, cm)
 		return true, cm, nil
 	})
-	f.wantSync(10, 0)
+	f.wantSync(10, 30*time.Second)
 	f.wantSync(11, 30*time.Second) // it goes by its note of the ConfigMap, whose event has not come
 	f.wantState(trainer.TrainJobPending, trainer.ReasonExternalRuntime, "SlurmRuntime.slurm.example.com")
 	if ref := f.job().Status.RuntimeSnapshot; ref == nil || ref.UID != "snapshot-uid" || !strings.HasPrefix(ref.Digest, "sha256:") {
@@ -239,6 +239,20 @@ func TestAnOpaqueRuntimeThatIsTooLargeIsReadOnceAMinute(t *testing.T) {
 	f.wantWrites("create configmaps", "patch trainjobs/status")
 }
 
+func TestAConfigMapInTheWayOfAnOpaqueJobIsLookedAtMoreOftenThanOnceAMinute(t *testing.T) {
+	f := newOpaqueFixture(t, slurmJob())
+	f.publish(slurmRuntime("gpu"))
+	f.live(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: theJob.Namespace, Name: runtimesnapshot.Name(theJob.Name)}})
+	f.wantSync(10, 10*time.Second) // the age of the job
+	f.wantState(trainer.TrainJobPending, trainer.ReasonSnapshotConflict, "does not belong to this TrainJob")
+	f.wantSync(15, 5*time.Second) // the age of the state
+	if err := f.core.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("configmaps"), theJob.Namespace, runtimesnapshot.Name(theJob.Name)); err != nil {
+		t.Fatal(err)
+	}
+	f.wantSync(20, 0)
+	f.wantWrites("create configmaps", "create configmaps", "patch trainjobs/status") // the first was refused
+}
+
 func TestNoAnswerIsTriedAgainAndNoStateOfTheJob(t *testing.T) {
 	lost := errors.New("connection refused")
 	for name, spoil := range map[string]func(*opaqueFixture){
@@ -330,5 +344,45 @@ func TestALostSnapshotOfAJobThatItsBuilderHasIsTakenAgainOrWarnedOf(t *testing.T
 		f.wantSync(15, 10*time.Second)
 		f.wantState(trainer.TrainJobRunning, "Started", "")
 		f.wantEvents("Warning WaitingForRuntime The snapshot is gone. ") // once
+	})
+	t.Run("while the runtime is too large", func(t *testing.T) {
+		f := newOpaqueFixture(t, slurmJob(running...))
+		f.publish(slurmRuntime(strings.Repeat("x", runtimesnapshot.MaxBytes)))
+		for second := 10; second < 400; second += 60 {
+			f.wantSync(second, time.Minute)
+		}
+		f.wantReads(7)
+		f.wantEvents("Warning SnapshotTooLarge The snapshot is gone. ") // once
+	})
+	t.Run("while there is no runtime, and then one that is too large", func(t *testing.T) {
+		f := newOpaqueFixture(t, slurmJob(running...))
+		f.wantSync(10, 5*time.Second)
+		f.publish(slurmRuntime(strings.Repeat("x", runtimesnapshot.MaxBytes)))
+		f.wantSync(15, time.Minute)
+		f.wantSync(75, time.Minute)
+		f.wantEvents("Warning WaitingForRuntime ", "Warning SnapshotTooLarge ") // each once
+	})
+	t.Run("while a ConfigMap is in the way", func(t *testing.T) {
+		f := newOpaqueFixture(t, slurmJob(running...))
+		f.publish(slurmRuntime("gpu"))
+		f.live(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: theJob.Namespace, Name: runtimesnapshot.Name(theJob.Name)}})
+		f.wantSync(10, 7*time.Second)
+		f.wantSync(17, 14*time.Second)
+		f.wantEvents("Warning SnapshotConflict The snapshot is gone. ") // once
+	})
+	t.Run("while it is refused", func(t *testing.T) {
+		f := newOpaqueFixture(t, slurmJob(running...))
+		f.publish(slurmRuntime("gpu"))
+		refusal := apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "a", errors.New("exceeded quota"))
+		f.core.PrependReactor("create", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, refusal })
+		for second := 10; second < 14; second++ {
+			f.clock.SetTime(builders.At(second))
+			if _, err := f.sync(); !errors.Is(err, refusal) {
+				t.Errorf("error %v does not bring it back for another try", err)
+			}
+		}
+		f.wantReads(4)
+		f.wantState(trainer.TrainJobRunning, "Started", "")
+		f.wantEvents("Warning CreationFailed The snapshot is gone. ") // once
 	})
 }

@@ -53,21 +53,22 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (queue.Resu
 	if plan.create != nil {
 		plan.blocked, failed = c.create(ctx, key, job, plan.create)
 	}
-	wait := seen.trust()
-	if plan.blocked != nil && seen.opaque.runtime != nil && failed == nil {
-		seen.opaque = c.opaque.hold(key, job, *plan.blocked, now) // it cannot be used as it is
+	wait := c.trust(key, job, seen)
+	if plan.blocked != nil && seen.opaque.runtime != nil {
+		seen.opaque = c.opaque.hold(key, job, *plan.blocked, now)
 	}
+	var next time.Duration
 	switch {
 	case plan.blocked != nil || plan.failure != nil:
 		c.warn(job, seen, plan)
-		wait, err = c.report(ctx, job, plan, now)
+		next, err = c.report(ctx, job, plan, now)
 	case trainjob.External(job) && seen.existing != nil:
-		wait, err = c.handOver(ctx, job, seen, now)
+		next, err = c.handOver(ctx, job, seen, now)
 	}
 	if err = errors.Join(err, failed); err != nil {
 		return queue.Result{}, err
 	}
-	return queue.Result{After: soonest(wait, recheck(job, seen, plan, now))}, nil
+	return queue.Result{After: soonest(next, soonest(wait, recheck(job, seen, plan, now)))}, nil
 }
 
 // soonest is the earlier of two times to come back after; zero is none.
@@ -78,13 +79,22 @@ func soonest(a, b time.Duration) time.Duration {
 	return a
 }
 
-// trust is how long to go by what was seen without an event: should what we created
-// ourselves be gone already, none is left to say so.
-func (o observation) trust() time.Duration {
-	if o.noted {
+// trust is how long to go without an event by a note, one that was used or was just put:
+// should what it is of be gone already, nobody is left to say so.
+func (c *Controller) trust(key cache.ObjectName, job *trainer.TrainJob, seen observation) time.Duration {
+	if seen.noted || c.noted(key, job) != nil {
 		return informer.NoteLifetime
 	}
 	return 0
+}
+
+// noted is the snapshot of the job that we created or read ourselves a moment ago, nil if
+// the cache is as good.
+func (c *Controller) noted(key cache.ObjectName, job *trainer.TrainJob) *corev1.ConfigMap {
+	if noted, ok := c.created.Get(key); ok && noted.GetUID() != "" && trainjob.OwnershipOf(job, noted) == trainjob.Ours {
+		return noted
+	}
+	return nil
 }
 
 // wanted says whether a job gets a snapshot at all. A job whose deadline has passed
@@ -105,7 +115,7 @@ func (c *Controller) gather(ctx context.Context, key cache.ObjectName, job *trai
 		return seen, err
 	}
 	// What we created ourselves a moment ago is newer than what the cache has.
-	if noted, ok := c.created.Get(key); ok && noted.GetUID() != "" && trainjob.OwnershipOf(job, noted) == trainjob.Ours {
+	if noted := c.noted(key, job); noted != nil {
 		seen.existing, seen.noted = noted, true
 	}
 	switch {
@@ -217,7 +227,9 @@ func (c *Controller) examine(ctx context.Context, key cache.ObjectName, job *tra
 		return cause, nil
 	}
 	if cm.Labels[trainer.LabelTrainJobName] != job.Name {
-		return nil, c.adopt(ctx, cm, job)
+		if cm, err = c.adopt(ctx, cm, job); err != nil {
+			return nil, err
+		}
 	}
 	c.created.Put(key, cm)
 	return nil, nil
@@ -225,13 +237,13 @@ func (c *Controller) examine(ctx context.Context, key cache.ObjectName, job *tra
 
 // adopt puts our label on a snapshot that this very job owns but that was written
 // without it, so that the watch sees it. Nothing else of it is touched.
-func (c *Controller) adopt(ctx context.Context, cm *corev1.ConfigMap, job *trainer.TrainJob) error {
+func (c *Controller) adopt(ctx context.Context, cm *corev1.ConfigMap, job *trainer.TrainJob) (*corev1.ConfigMap, error) {
 	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"labels":{%q:%q}}}`, cm.UID, trainer.LabelTrainJobName, job.Name)
-	_, err := c.configMaps.ConfigMaps(cm.Namespace).Patch(ctx, cm.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	adopted, err := c.configMaps.ConfigMaps(cm.Namespace).Patch(ctx, cm.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	if err != nil {
-		return fmt.Errorf("label ConfigMap %q: %w", cm.Name, err)
+		return nil, fmt.Errorf("label ConfigMap %q: %w", cm.Name, err)
 	}
-	return nil
+	return adopted, nil
 }
 
 // report writes why the job has no snapshot, unless it has a JobSet: then its status
@@ -267,8 +279,7 @@ func (c *Controller) handOver(ctx context.Context, job *trainer.TrainJob, seen o
 	if recorded := job.Status.RuntimeSnapshot; recorded == nil || recorded.UID != seen.existing.UID {
 		found.Snapshot = runtimesnapshot.Reference(seen.existing)
 	}
-	wait, err := c.status.Report(ctx, job, found, now)
-	return soonest(wait, seen.trust()), err
+	return c.status.Report(ctx, job, found, now)
 }
 
 // warn tells that the snapshot of a job that its builder has taken over is gone and

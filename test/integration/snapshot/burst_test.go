@@ -2,15 +2,18 @@ package snapshot
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"regexp"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -112,6 +115,54 @@ func TestManyJobsAtOnceCauseNoErrorsAndNoRetries(t *testing.T) {
 	env.DeleteNamespace(t, namespace) // before the next test looks for silence
 }
 
+// editing changes the image of a runtime twenty times a second until it is told to stop. It
+// then says how many versions that made, and in what time.
+func editing(t *testing.T, namespace string) (stop func() (versions int64, took time.Duration)) {
+	t.Helper()
+	runtimes := env.Trainer.TrainerV1alpha1().TrainingRuntimes(namespace)
+	before, err := runtimes.Get(t.Context(), harness.RuntimeName, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var (
+		editors sync.WaitGroup
+		begun   = time.Now()
+		numbers atomic.Int64
+	)
+	tick := time.NewTicker(50 * time.Millisecond)
+	// They share the ticks: on a busy machine a request may take longer than from one to
+	// the next.
+	for range 4 {
+		editors.Go(func() {
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-tick.C:
+				}
+				patch := imagePatch(fmt.Sprintf("image:%d", numbers.Add(1)))
+				if _, err := runtimes.Patch(t.Context(), harness.RuntimeName, types.JSONPatchType, patch, metav1.PatchOptions{}); err != nil && !apierrors.IsConflict(err) {
+					t.Errorf("edit the runtime: %v", err)
+					return
+				}
+			}
+		})
+	}
+	return func() (int64, time.Duration) {
+		t.Helper()
+		cancel()
+		took := time.Since(begun)
+		editors.Wait()
+		tick.Stop()
+		after, err := runtimes.Get(t.Context(), harness.RuntimeName, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return after.Generation - before.Generation, took
+	}
+}
+
 func TestAJobIsBuiltFromOneVersionOfItsRuntime(t *testing.T) {
 	t.Parallel()
 	const count = 200
@@ -119,30 +170,14 @@ func TestAJobIsBuiltFromOneVersionOfItsRuntime(t *testing.T) {
 	env.NewRuntime(t, namespace, builders.TorchSpec())
 	start := env.AuditNow(t)
 
-	stop, edited := make(chan struct{}), make(chan int)
-	go func() {
-		edits := 0
-		defer func() { edited <- edits }()
-		tick := time.NewTicker(50 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			select {
-			case <-stop:
-				return
-			case <-tick.C:
-			}
-			edits++
-			_, err := env.Trainer.TrainerV1alpha1().TrainingRuntimes(namespace).Patch(t.Context(), harness.RuntimeName, types.JSONPatchType, imagePatch(fmt.Sprintf("image:%d", edits)), metav1.PatchOptions{})
-			if err != nil {
-				t.Errorf("edit the runtime: %v", err)
-				return
-			}
-		}
-	}()
+	edits := editing(t, namespace)
 	jobs := createMany(t, namespace, count)
 	awaitAllWaiting(t, jobs)
-	close(stop)
-	t.Logf("the runtime was edited %d times", <-edited)
+	n, took := edits()
+	t.Logf("the runtime was edited %d times in %v", n, took)
+	if perSecond := float64(n) / took.Seconds(); perSecond < 10 {
+		t.Errorf("the runtime was edited %.1f times a second, want 10 at least: too few to say anything", perSecond)
+	}
 
 	images := map[string]bool{}
 	for _, job := range jobs {
@@ -153,6 +188,9 @@ func TestAJobIsBuiltFromOneVersionOfItsRuntime(t *testing.T) {
 		images[frozen] = true
 	}
 	t.Logf("%d versions are in use", len(images))
+	if len(images) < 2 {
+		t.Errorf("all jobs have the same version of the runtime, which says nothing: %v", images)
+	}
 	perJob := map[string]int{}
 	for _, write := range env.Audit(t, start, cluster.AuditFilter{Namespace: namespace, Resource: "configmaps", Writes: true, UserAgentPrefix: harness.ControllerAgent}) {
 		if write.Verb != "create" || write.Code != 201 {
