@@ -42,7 +42,10 @@ func (f *fence) wrap(config *rest.Config) *rest.Config {
 func (f *fence) open() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.clock.Now().Before(f.until)
+	// Go compares by the monotonic clock, which stands still while a machine is suspended;
+	// the wall clock does not, but can be set back. Both must say so.
+	now := f.clock.Now()
+	return now.Before(f.until) && now.Round(0).Before(f.until.Round(0))
 }
 
 // held says whether the lease was ever held.
@@ -53,11 +56,12 @@ func (f *fence) held() bool {
 }
 
 // renewed opens the fence for as long as a lease lasts that was asked for at a time. No
-// other replica can have seen it before that, so none counts to the end of it sooner.
+// other replica can have seen it before that, so none counts to the end of it sooner. The
+// Lease says how long in whole seconds, rounded down, and that is what the others go by.
 func (f *fence) renewed(asked time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.until = asked.Add(f.lease)
+	f.until = asked.Add(f.lease.Truncate(time.Second))
 }
 
 // fenced is a connection behind a fence.

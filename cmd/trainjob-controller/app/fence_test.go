@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -68,6 +69,49 @@ func TestWritesLeaveOnlyWhileTheLeaseIsHeld(t *testing.T) {
 		t.Fatal("a broken lock was renewed")
 	}
 	expect("after a renewal that failed", false)
+}
+
+func TestTheFenceClosesWhenEitherClockSaysSo(t *testing.T) {
+	start := time.Now()
+	for name, c := range map[string]struct {
+		lease           time.Duration
+		running, asleep time.Duration
+		open            bool
+	}{
+		"within the lease":                                   {lease: 10 * time.Second, running: 9 * time.Second, open: true},
+		"after the lease":                                    {lease: 10 * time.Second, running: 10 * time.Second},
+		"the machine slept past the lease":                   {lease: 10 * time.Second, running: time.Second, asleep: 9 * time.Second},
+		"the machine slept for less than what is left":       {lease: 10 * time.Second, running: time.Second, asleep: 8 * time.Second, open: true},
+		"the wall clock was set back after the lease":        {lease: 10 * time.Second, running: 10 * time.Second, asleep: -time.Hour},
+		"the wall clock was set back within the lease":       {lease: 10 * time.Second, running: 9 * time.Second, asleep: -time.Hour, open: true},
+		"the fraction of a second that a Lease cannot store": {lease: 2900 * time.Millisecond, running: 2 * time.Second},
+		"before the fraction that a Lease cannot store":      {lease: 2900 * time.Millisecond, running: 2*time.Second - 1, open: true},
+	} {
+		now := clocktesting.NewFakePassiveClock(start)
+		f := &fence{clock: now, lease: c.lease}
+		f.renewed(start)
+		now.SetTime(later(start, c.running, c.asleep))
+		if got := f.open(); got != c.open {
+			t.Errorf("%s: open is %v, want %v", name, got, c.open)
+		}
+	}
+}
+
+// later is a time by whose monotonic clock only the time in which the machine ran has
+// passed. No function of package time makes one.
+func later(start time.Time, running, asleep time.Duration) time.Time {
+	at := start.Add(running + asleep)
+	monotonic := reflect.ValueOf(&at).Elem().FieldByName("ext")
+	*(*int64)(monotonic.Addr().UnsafePointer()) -= int64(asleep)
+	return at
+}
+
+func TestTimesOfASleepingMachineAreWhatTheySeem(t *testing.T) {
+	start := time.Now()
+	at := later(start, time.Second, time.Hour)
+	if ran, passed := at.Sub(start), at.Round(0).Sub(start.Round(0)); ran != time.Second || passed != time.Hour+time.Second {
+		t.Errorf("it ran for %s while %s passed, want 1s and 1h0m1s", ran, passed)
+	}
 }
 
 func TestALeaseThatAnotherHasTakenEndsTheWorkAtOnce(t *testing.T) {

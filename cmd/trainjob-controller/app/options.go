@@ -148,6 +148,10 @@ func (o *Options) validateLeaderElection() []error {
 		errs = append(errs, fmt.Errorf("--leader-elect-lease-duration: %v: must be more than --leader-elect-renew-deadline (%v)",
 			le.LeaseDuration.Duration, le.RenewDeadline.Duration))
 	}
+	if le.LeaseDuration.Duration < time.Second || le.LeaseDuration.Duration%time.Second != 0 {
+		errs = append(errs, fmt.Errorf("--leader-elect-lease-duration: %v: must be a whole number of seconds, at least 1s: a Lease stores no fractions",
+			le.LeaseDuration.Duration))
+	}
 	if le.ResourceLock != "leases" {
 		errs = append(errs, fmt.Errorf("--leader-elect-resource-lock: %q: must be leases", le.ResourceLock))
 	}

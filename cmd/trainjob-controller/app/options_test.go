@@ -1,6 +1,7 @@
 package app
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -51,6 +52,27 @@ func TestBothMeaningsOfADeadlineAreAccepted(t *testing.T) {
 		options.ActiveDeadlineFrom = from
 		if errs := options.Validate(); len(errs) > 0 {
 			t.Errorf("--active-deadline-from=%s: %v", from, errs)
+		}
+	}
+}
+
+func TestALeaseLastsWholeSeconds(t *testing.T) {
+	for lease, valid := range map[time.Duration]bool{
+		time.Second: true, 9 * time.Second: true, 2 * time.Minute: true,
+		2500 * time.Millisecond: false, 999 * time.Millisecond: false, 15*time.Second + 1: false,
+	} {
+		options := NewOptions()
+		options.LeaderElection.LeaseDuration.Duration = lease
+		options.LeaderElection.RenewDeadline.Duration = lease / 2
+		options.LeaderElection.RetryPeriod.Duration = lease / 4
+		errs := options.Validate()
+		if (len(errs) == 0) != valid {
+			t.Errorf("lease of %s: errors %v, want it taken: %v", lease, errs, valid)
+		}
+		for _, err := range errs {
+			if want := fmt.Sprintf("--leader-elect-lease-duration: %v: must be a whole number of seconds", lease); !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("error %q, want it to begin with %q", err, want)
+			}
 		}
 	}
 }

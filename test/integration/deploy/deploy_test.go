@@ -3,8 +3,10 @@ package deploy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -156,27 +158,56 @@ func TestEveryKustomizeFolderBuilds(t *testing.T) {
 	}
 }
 
-// Everything moves with one line, what names the namespace from within too.
+// Everything moves with one line, what names the namespace from within too. With
+// cert-manager it takes a second one, the one of docs/deploying.md.
 func TestAnotherNamespaceIsOneLine(t *testing.T) {
-	dir := t.TempDir()
-	base, err := filepath.Rel(dir, folder("deploy"))
-	if err != nil {
-		t.Fatal(err)
+	for name, c := range map[string]struct{ base, more string }{
+		"of its own":   {base: folder("deploy")},
+		"cert-manager": {base: folder("deploy", "overlays", "cert-manager"), more: folder("deploy", "transformers", "cert-manager-namespace")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			// A temporary folder may be a link to elsewhere, which the path must not lead through.
+			dir, err := filepath.EvalSymlinks(t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			relative := func(path string) string {
+				path, err := filepath.Rel(dir, path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return path
+			}
+			kustomization := "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nnamespace: elsewhere\nresources: [" + relative(c.base) + "]\n"
+			if c.more != "" {
+				kustomization += "transformers: [" + relative(c.more) + "]\n"
+			}
+			if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(kustomization), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			checkMoved(t, dir)
+		})
 	}
-	// A temporary folder may be a link to elsewhere, which the path must not lead through.
-	if dir, err = filepath.EvalSymlinks(dir); err != nil {
-		t.Fatal(err)
-	}
-	kustomization := "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nnamespace: elsewhere\nresources: [" + base + "]\n"
-	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(kustomization), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	for _, d := range render(t, dir) {
-		if strings.Contains(strings.ReplaceAll(d.text, "trainjob-system.svc", ""), harness.SystemNamespace) {
+}
+
+// checkMoved checks that nothing in a folder is in the usual namespace, or names it.
+func checkMoved(t *testing.T, dir string) {
+	t.Helper()
+	documents := render(t, dir)
+	for _, d := range documents {
+		if strings.Contains(d.text, harness.SystemNamespace) {
 			t.Errorf("%s %s still names %s:\n%s", d.Kind, d.Name, harness.SystemNamespace, d.text)
 		}
 		if d.Kind == "Deployment" && !strings.Contains(d.text, "--leader-elect-resource-namespace=$(POD_NAMESPACE)") {
 			t.Errorf("the lease does not move:\n%s", d.text)
+		}
+		if source, found := d.Annotations["cert-manager.io/inject-ca-from"]; found && source != "elsewhere/trainjob-controller-webhook" {
+			t.Errorf("%s trusts %s", d.Kind, source)
+		}
+	}
+	for name, c := range specs[certificate](t, documents, "Certificate") {
+		if want := []string{"trainjob-controller-webhook.elsewhere.svc"}; !c.IsCA && !slices.Equal(c.DNSNames, want) {
+			t.Errorf("Certificate %s is for %v, want %v", name, c.DNSNames, want)
 		}
 	}
 	for _, arg := range arguments(t, deployment(t, dir)) {
@@ -207,6 +238,28 @@ func TestPodsAskForTheLeast(t *testing.T) {
 		}
 		if *spec.TerminationGracePeriodSeconds < 20 {
 			t.Errorf("%s: %d seconds to end in are too few", path, *spec.TerminationGracePeriodSeconds)
+		}
+	}
+}
+
+func TestSizesAreThoseOnThePage(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(harness.SourceDir(), "docs", "deploying.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	container := deployment(t, folder("deploy")).Spec.Template.Spec.Containers[0]
+	requests, limits := container.Resources.Requests, container.Resources.Limits
+	for _, row := range []string{
+		fmt.Sprintf("| requests | %s CPU, %s |", requests.Cpu(), requests.Memory()),
+		fmt.Sprintf("| limits | %s CPUs, %s; `GOMEMLIMIT` is nine tenths of it |", limits.Cpu(), limits.Memory()),
+	} {
+		if !strings.Contains(string(page), row) {
+			t.Errorf("docs/deploying.md has no row %s", row)
+		}
+	}
+	for _, v := range container.Env {
+		if want := fmt.Sprintf("%dMiB", limits.Memory().Value()*9/10>>20); v.Name == "GOMEMLIMIT" && v.Value != want {
+			t.Errorf("GOMEMLIMIT is %s, want %s", v.Value, want)
 		}
 	}
 }

@@ -172,17 +172,43 @@ func (tr *trial) late(leader *replica, position cluster.AuditPosition, taken tim
 	}})
 }
 
+// cut takes the lease away from everybody. That the next leader comes later than the end
+// of the old one says nothing, as nobody can take the lease until then: what counts is
+// that the old one is at its end before others, who can still write, would take over.
 func (tr *trial) cut(leader *replica) (failed, taken time.Time) {
-	position := env.AuditNow(tr.t)
-	restore := cutLease(tr.t)
+	t := tr.t
+	restore := cutLease(t)
 	tr.awaitEnd(leader)
 	failed = time.Now() // it has worked until now
-	restore()
-	taken = takeover(tr.t, leader, position)
-	if taken.Before(failed) {
-		tr.t.Errorf("the lease was taken %s before the old leader had ended", failed.Sub(taken))
+	lease := leaseDuration(t)
+	renewed := lastOf(env.Audit(t, tr.start, cluster.AuditFilter{User: harness.ControllerUser, Resource: "leases", Writes: true,
+		Match: func(e cluster.AuditEvent) bool { return e.Credential == leader.credential && e.Code < 300 }}))
+	wrote := lastOf(env.Audit(t, tr.start, cluster.AuditFilter{User: harness.ControllerUser, Writes: true,
+		Match: func(e cluster.AuditEvent) bool {
+			return e.Credential == leader.credential && e.Resource != "events" && e.Resource != "leases"
+		}}))
+	if renewed.IsZero() || wrote.IsZero() {
+		t.Fatalf("the leader renewed its lease last at %v and wrote last at %v: this run proves nothing", renewed, wrote)
 	}
-	return failed, taken
+	t.Logf("after its last renewal the leader wrote for %.1f s, and ended after %.1f s", wrote.Sub(renewed).Seconds(), failed.Sub(renewed).Seconds())
+	for what, at := range map[string]time.Time{"ended": failed, "wrote": wrote} {
+		if past := at.Sub(renewed); past >= lease {
+			t.Errorf("the leader %s %s after it had renewed its lease, want it before others may take it, within %s", what, past, lease)
+		}
+	}
+	position := env.AuditNow(t)
+	restore()
+	return failed, takeover(t, leader, position)
+}
+
+// lastOf is when the last of the requests came.
+func lastOf(events []cluster.AuditEvent) (last time.Time) {
+	for _, e := range events {
+		if e.Received.After(last) {
+			last = e.Received
+		}
+	}
+	return last
 }
 
 func (tr *trial) awaitEnd(leader *replica) {

@@ -75,6 +75,22 @@ func deployedFlags(t *testing.T) []string {
 	return append(flags, "--webhook=false") // both would listen on one port
 }
 
+// leaseDuration is how long the Deployment's lease lasts.
+func leaseDuration(t *testing.T) time.Duration {
+	t.Helper()
+	for _, flag := range deployedFlags(t) {
+		if value, found := strings.CutPrefix(flag, "--leader-elect-lease-duration="); found {
+			lease, err := time.ParseDuration(value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return lease
+		}
+	}
+	t.Fatal("the Deployment sets no duration of the lease")
+	return 0
+}
+
 // takeover waits until the lease is granted to one that is not the old leader, and says
 // when.
 func takeover(t *testing.T, old *replica, after cluster.AuditPosition) time.Time {

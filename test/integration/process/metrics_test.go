@@ -231,7 +231,7 @@ func TestProfilesAreServedOnlyWhenAskedFor(t *testing.T) {
 func TestVerbosityCanBeSetForOneSourceFile(t *testing.T) {
 	alone(t)
 	logFile := filepath.Join(t.TempDir(), "verbose.log")
-	c, err := harness.StartController(t.Context(), env.Binary, env.Cluster.Kubeconfig(), logFile, "--vmodule=queue=2")
+	c, err := harness.StartController(t.Context(), env.Binary, env.ControllerKubeconfig(), logFile, "--vmodule=queue=2")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -202,7 +202,7 @@ func takeLease(t *testing.T) string {
 }
 
 func TestWrongFlagsAreAllNamedAndNothingStarts(t *testing.T) {
-	cmd := exec.CommandContext(t.Context(), env.Binary, "--kubeconfig", env.Cluster.Kubeconfig(),
+	cmd := exec.CommandContext(t.Context(), env.Binary, "--kubeconfig", env.ControllerKubeconfig(),
 		"--kube-api-qps=0", "--bind-address=nonsense", "--no-such-flag", "--kube-api-burst=many", "--concurrent-jobset-syncs=0")
 	out, err := cmd.CombinedOutput()
 	if err == nil {
@@ -215,6 +215,8 @@ func TestWrongFlagsAreAllNamedAndNothingStarts(t *testing.T) {
 	}
 }
 
+// As an admin, who runs it from a laptop: the ServiceAccount may not ask for namespaces,
+// and its pod's is there.
 func TestANamespaceForTheLeaseThatIsMissingIsAnErrorWithItsRemedy(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), env.Binary, "--kubeconfig", env.Cluster.Kubeconfig(), "--bind-address=0",
 		"--webhook=false", "--leader-elect-resource-namespace=missing")

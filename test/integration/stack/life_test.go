@@ -86,6 +86,38 @@ func checkTorchEnv(t *testing.T, pod corev1.Pod) {
 	}
 }
 
+// JobSet, Jobs and pods append to a job's name. 48 characters are the most that ten nodes
+// leave room for.
+func TestALongNameWithTenNodesRuns(t *testing.T) {
+	for _, length := range []int{47, 48} {
+		t.Run(fmt.Sprint(length), func(t *testing.T) {
+			t.Parallel()
+			longName(t, strings.Repeat("n", length))
+		})
+	}
+}
+
+func longName(t *testing.T, name string) {
+	t.Helper()
+	namespace := env.Namespace(t)
+	env.NewRuntime(t, namespace, holding(builders.TorchSpec()))
+	start := env.AuditNow(t)
+	env.NewJob(t, namespace, name, builders.Trainer(trainer.Trainer{NumNodes: ptr.To[int32](10)}))
+	hosts := map[string]bool{}
+	for _, pod := range awaitPods(t, namespace, name, 10) {
+		hosts[pod.Spec.Hostname+"."+pod.Spec.Subdomain] = true
+	}
+	for i := range 10 {
+		if want := fmt.Sprintf("%s-node-0-%d.%s", name, i, name); !hosts[want] {
+			t.Errorf("no pod is reached as %s, only %v", want, hosts)
+		}
+	}
+	env.AwaitState(t, namespace, name, trainer.TrainJobRunning, trainer.ReasonPodsReady, harness.Soon)
+	letGo(t, namespace, name)
+	env.AwaitState(t, namespace, name, trainer.TrainJobComplete, "AllJobsCompleted", harness.Soon)
+	nothingRefused(t, start, namespace)
+}
+
 func TestAFailedPodFailsTheJobInJobSetsWords(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
