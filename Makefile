@@ -127,7 +127,7 @@ lint: ## Run golangci-lint (built from source the first time, which takes some m
 	CGO_ENABLED=0 go run $(GOLANGCI_LINT) run ./...
 
 .PHONY: clean
-clean: ## Remove what was built here. The cache of the control plane's binaries stays.
+clean: local-down ## Stop the local control plane and remove what was built here. The cache of its binaries stays.
 	rm -rf bin .local
 
 include hack/cluster/cluster.mk

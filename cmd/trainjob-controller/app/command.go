@@ -30,9 +30,10 @@ func NewCommand() *cobra.Command {
 builds a JobSet from it, follows the JobSet, enforces the job's deadline, and
 deletes the job when its time to live after finishing has passed.
 
-Inside a cluster it needs no flags. From outside, name a kubeconfig:
+Inside a cluster it needs no flags. From outside, name a kubeconfig, and see that
+no other controller is at work:
 
-  trainjob-controller --kubeconfig ~/.kube/config
+  trainjob-controller --kubeconfig ~/.kube/config --leader-elect=false --webhook=false
 
 To see what would be built for a TrainJob, without a cluster:
 

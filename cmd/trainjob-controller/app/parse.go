@@ -17,11 +17,11 @@ func parseFlags(flags *pflag.FlagSet, args []string) []error {
 		one, args = cutFlag(flags, args)
 		switch {
 		case len(one) == 0:
-			errs = append(errs, fmt.Errorf("unexpected argument %q: there are only flags", args[0]))
+			errs = append(errs, fmt.Errorf("unexpected argument %q: there are only flags, and the subcommand render, which comes first", args[0]))
 			args = args[1:]
 		case one[0] == "--":
 			for _, arg := range args {
-				errs = append(errs, fmt.Errorf("unexpected argument %q: there are only flags", arg))
+				errs = append(errs, fmt.Errorf("unexpected argument %q: there are only flags, and the subcommand render, which comes first", arg))
 			}
 			args = nil
 		default:

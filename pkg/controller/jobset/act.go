@@ -136,7 +136,7 @@ func tryAgain(job *trainer.TrainJob, now time.Time, err error) error {
 // creationMessage names the snapshot when what it contains was refused.
 func creationMessage(job *trainer.TrainJob, err error) string {
 	if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
-		return fmt.Sprintf("the JobSet built from the snapshot was refused; correct the runtime and delete ConfigMap %q, or create the job anew: %s",
+		return fmt.Sprintf("the JobSet built from the snapshot and the job was refused; correct the job, or correct the runtime and delete ConfigMap %q: %s",
 			runtimesnapshot.Name(job.Name), abridged(err.Error()))
 	}
 	return fmt.Sprintf("the JobSet cannot be created: %s", abridged(err.Error()))
