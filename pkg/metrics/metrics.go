@@ -32,6 +32,7 @@ type Metrics struct {
 	deadlineLateness *metrics.Histogram
 	ttlLateness      *metrics.Histogram
 	timers           *counted
+	overdue          *counted
 	buildInfo        *metrics.GaugeVec
 	leader           *metrics.Gauge
 	apiWrites        *metrics.CounterVec
@@ -68,7 +69,8 @@ func New() *Metrics {
 			"How long after its deadline a TrainJob was marked as failed."),
 		ttlLateness: newLateness("ttl_lateness_seconds",
 			"How long after its time to live a finished TrainJob was deleted."),
-		timers: newTimers(),
+		timers:  newTimers(),
+		overdue: newOverdue(),
 		buildInfo: metrics.NewGaugeVec(&metrics.GaugeOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "build_info",
 			Help:           "A constant 1, labelled with what this binary was built from.",
@@ -101,7 +103,7 @@ func (m *Metrics) Register(register func(metrics.Registerable) error, custom fun
 			errs = append(errs, fmt.Errorf("register metric %s: %w", metric.FQName(), err))
 		}
 	}
-	for _, metric := range []*counted{m.timers} {
+	for _, metric := range []*counted{m.timers, m.overdue} {
 		if err := custom(metric); err != nil {
 			errs = append(errs, fmt.Errorf("register metric %s: %w", metric.desc, err))
 		}

@@ -105,6 +105,7 @@ func TestEveryMetricIsRegisteredOnceWithHelpAndFixedLabels(t *testing.T) {
 		"trainjob_controller_jobsets_created_total":          {},
 		"trainjob_controller_snapshots_refused_total":        {"reason": append(strs(Refusals()), other)},
 		"trainjob_controller_timer_waiting_jobs":             {"timer": strs(Timers())},
+		"trainjob_controller_timer_overdue_longest_seconds":  {"timer": strs(Timers())},
 		"trainjob_controller_deadline_lateness_seconds":      {},
 		"trainjob_controller_ttl_lateness_seconds":           {},
 		"trainjob_controller_leader":                         {},
