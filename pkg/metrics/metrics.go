@@ -111,6 +111,9 @@ func (m *Metrics) Register(register func(metrics.Registerable) error, custom fun
 	for _, queue := range Queues() {
 		m.syncPanics.WithLabelValues(string(queue)) // the first panic is an increase, and not a series that appears
 	}
+	for _, reason := range Refusals() {
+		m.snapshotsRefused.WithLabelValues(string(reason)) // likewise
+	}
 	info := version.Get()
 	m.buildInfo.WithLabelValues(info.GitVersion, info.GitCommit, info.BuildDate, info.GoVersion, info.Platform).Set(1)
 	return errors.Join(errs...)

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"time"
 
+	"k8s.io/client-go/rest"
+
 	"github.com/trainjob/controller/test/cluster"
 	"github.com/trainjob/controller/test/harness"
 )
@@ -22,6 +24,7 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	rest.SetDefaultWarningHandler(rest.NoWarnings{}) // the jobs are deleted soon, as the webhook says of each
 	if err := run(ctx, *out, *length, *every); err != nil {
 		fmt.Fprintln(os.Stderr, "record:", err)
 		os.Exit(1)
