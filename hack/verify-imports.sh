@@ -13,7 +13,7 @@ API="k8s.io/api k8s.io/apimachinery sigs.k8s.io/jobset/api"
 APPLY="sigs.k8s.io/jobset/client-go/applyconfiguration k8s.io/client-go/applyconfigurations"
 BELOW="pkg/lifetime pkg/trainjob pkg/runtimesnapshot"
 PURE="$BELOW pkg/render/* pkg/validation/*"
-PLUMBING="pkg/queue/* pkg/informer/* pkg/metrics/*"
+PLUMBING="pkg/queue/* pkg/informer/* pkg/metrics/* pkg/verbosity"
 LAYERS="
 # package          | ours                                                      | others
 apis/*             | apis/*                                                    | $API
@@ -28,6 +28,8 @@ pkg/validation/*   | apis/* generated/applyconfiguration/* $PURE               |
 pkg/queue/*        | $PLUMBING                                                 | $API k8s.io/client-go k8s.io/klog k8s.io/utils k8s.io/component-base
 pkg/informer/*     | $PLUMBING                                                 | $API k8s.io/client-go k8s.io/klog k8s.io/utils k8s.io/component-base
 pkg/metrics/*      | $PLUMBING                                                 | $API k8s.io/client-go k8s.io/klog k8s.io/utils k8s.io/component-base
+
+pkg/verbosity      | -                                                         | k8s.io/klog
 
 pkg/operations     | apis/* generated/* $PURE $PLUMBING                        | *
 pkg/census         | apis/* generated/* $PURE $PLUMBING                        | *

@@ -231,6 +231,8 @@ func TestACheckFindsWhatIsWrongWithAQuery(t *testing.T) {
 		"a label that is lost":  {`sum by (queue) (up{job="x"})`, []string{`by queue: no metric in up{job="x"} has this label`}},
 		"series of others":      {`up`, []string{"up: select by job, or series of other programs count too"}},
 		"a counter as a gauge":  {`done_total{job="x"}`, []string{"metric done_total is a counter: rate and increase are for counters, and counters need them"}},
+		"what a new one has":    {`sum(done_total{job="x"} unless done_total{job="x"} offset 5m)`, nil},
+		"what another has not":  {`done_total{job="x"} unless done_total{job="y"} offset 5m`, []string{"metric done_total is a counter: rate and increase are for counters, and counters need them", "metric done_total is a counter: rate and increase are for counters, and counters need them"}},
 		"a gauge as a counter":  {`rate(up{job="x"}[1m])`, []string{"metric up is a gauge: rate and increase are for counters, and counters need them"}},
 		"changes of a gauge":    {`changes(up{job="x"}[1m])`, nil},
 		"a metric in a denomin": {`up{job="x"} / ok{job="x"}`, []string{"metric ok does not exist"}},

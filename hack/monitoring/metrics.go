@@ -122,11 +122,28 @@ func (c catalog) checkSelector(selector *parser.VectorSelector, path []parser.No
 			counted = call.Func.Name != "changes"
 			break
 		}
+		// All that a new series has counted is its increase.
+		if binary, ok := node.(*parser.BinaryExpr); ok && isNewSeries(binary) {
+			counted = true
+			break
+		}
 	}
 	if counted != (known.kind == "counter") {
 		wrong = append(wrong, fmt.Sprintf("metric %s is a %s: rate and increase are for counters, and counters need them", selector.Name, known.kind))
 	}
 	return wrong
+}
+
+// isNewSeries says whether an expression is `x unless x offset d`.
+func isNewSeries(binary *parser.BinaryExpr) bool {
+	now, isNow := binary.LHS.(*parser.VectorSelector)
+	before, isBefore := binary.RHS.(*parser.VectorSelector)
+	if binary.Op != parser.LUNLESS || !isNow || !isBefore || before.OriginalOffset <= 0 {
+		return false
+	}
+	then := *before
+	then.OriginalOffset = 0
+	return now.String() == then.String()
 }
 
 // labelsBelow are the labels of the metrics in an expression.

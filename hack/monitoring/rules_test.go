@@ -2,6 +2,7 @@ package main
 
 import (
 	"log/slog"
+	"maps"
 	"net/url"
 	"strings"
 	"testing"
@@ -19,7 +20,8 @@ import (
 // controller's metrics.
 var alertCases = map[string]struct {
 	quiet, fires string
-	summary      string // of what fires
+	summary      string            // of what fires
+	also         map[string]string // other series that fire, and their summaries
 }{
 	"TrainJobControllerDown": {
 		quiet: `up{J,instance="a"} 0x60
@@ -95,23 +97,42 @@ var alertCases = map[string]struct {
 	},
 	"TrainJobWritesRefused": {
 		quiet: `Capi_writes_total{J,verb="patch",resource="trainjobs/status",code="409"} 0+10x60
-			Capi_writes_total{J,verb="create",resource="jobsets",code="403"} 0+10x60`,
-		fires:   `Capi_writes_total{J,verb="patch",resource="trainjobs/status",code="403"} 0+10x60`,
+			Capi_writes_total{J,verb="create",resource="jobsets",code="403"} 0+10x60
+			Capi_writes_total{J,verb="create",resource="secrets",code="409"} 0+10x60`,
+		fires: `Capi_writes_total{J,verb="patch",resource="trainjobs/status",code="403"} 0+10x60`,
+		also: map[string]string{
+			`Capi_writes_total{J,verb="update",resource="secrets",code="403"} 0+10x60`:                        "The API server refuses writes of secrets with 403",
+			`Capi_writes_total{J,verb="patch",resource="mutatingwebhookconfigurations",code="403"} 0+10x60`:   "The API server refuses writes of mutatingwebhookconfigurations with 403",
+			`Capi_writes_total{J,verb="patch",resource="validatingwebhookconfigurations",code="422"} 0+10x60`: "The API server refuses writes of validatingwebhookconfigurations with 422",
+		},
 		summary: "The API server refuses writes of trainjobs/status with 403",
 	},
 	"TrainJobDeadlineLate": {
-		quiet:   lateness("deadline", "0+10x60"),
-		fires:   lateness("deadline", "0x60"),
+		quiet: lateness("deadline", "0+10x60") + `
+			Ctimer_overdue_longest_seconds{J,timer="deadline"} 20x60
+			Ctimer_overdue_longest_seconds{J,timer="ttl"} 9000x60` + newPod("deadline", "10x19"),
+		fires: lateness("deadline", "0x60"),
+		also: map[string]string{
+			newPod("deadline", "0x19"):                                        "TrainJobs are failed long after their deadline",
+			`Ctimer_overdue_longest_seconds{J,timer="deadline"} 0x40 0+60x19`: "TrainJobs are failed long after their deadline",
+		},
 		summary: "TrainJobs are failed long after their deadline",
 	},
 	"TrainJobTTLLate": {
-		quiet:   lateness("ttl", "0+10x60"),
-		fires:   lateness("ttl", "0x60"),
+		quiet: lateness("ttl", "0+10x60") + `
+			Ctimer_overdue_longest_seconds{J,timer="ttl"} 200x60
+			Ctimer_overdue_longest_seconds{J,timer="deadline"} 9000x60` + newPod("ttl", "10x19"),
+		fires: lateness("ttl", "0x60"),
+		also: map[string]string{
+			newPod("ttl", "0x19"): "Finished TrainJobs are deleted long after their time",
+			`Ctimer_overdue_longest_seconds{J,timer="ttl"} 0x40 0+60x19`: "Finished TrainJobs are deleted long after their time",
+		},
 		summary: "Finished TrainJobs are deleted long after their time",
 	},
 	"TrainJobsBlocked": {
 		quiet: `Ctrainjobs_pending_longest_seconds{J,reason="WaitingForRuntime"} 0+60x25 0x35
-			Ctrainjobs_pending_longest_seconds{J,reason="WaitingForPods"} 0+60x60`,
+			Ctrainjobs_pending_longest_seconds{J,reason="WaitingForPods"} 0+60x60
+			Ctrainjobs_pending_longest_seconds{J,reason="CreationFailed"} 0x40 9000x3 0x16`,
 		fires:   `Ctrainjobs_pending_longest_seconds{J,reason="WaitingForRuntime"} 0+60x60`,
 		summary: "TrainJobs are blocked: WaitingForRuntime",
 	},
@@ -133,6 +154,7 @@ var alertCases = map[string]struct {
 	},
 	"TrainJobWebhookErrors": {
 		quiet: `Cwebhook_request_duration_seconds_count{J,path="/p",result="allowed"} 0+100x60
+			Cwebhook_request_duration_seconds_count{J,path="/p",result="malformed"} 0+100x60
 			Cwebhook_request_duration_seconds_count{J,path="/p",result="refused"} 0+100x60`,
 		fires: `Cwebhook_request_duration_seconds_count{J,path="/p",result="allowed"} 0+90x60
 			Cwebhook_request_duration_seconds_count{J,path="/p",result="error"} 0+10x60`,
@@ -160,12 +182,19 @@ func lateness(timer, within2s string) string {
 	return bucket + `"2"} ` + within2s + "\n" + bucket + `"3600"} 0+10x60` + "\n" + bucket + `"+Inf"} 0+10x60`
 }
 
+// newPod is the same histogram of a pod that is scraped first after forty minutes, when
+// it has counted already and counts nothing more.
+func newPod(timer, within2s string) string {
+	bucket := "\nC" + timer + `_lateness_seconds_bucket{J,instance="new",le=`
+	return bucket + `"2"} _x40 ` + within2s + bucket + `"3600"} _x40 10x19` + bucket + `"+Inf"} _x40 10x19`
+}
+
 // firing evaluates an alert minute by minute over an hour of series and returns what it
 // tells at the end, and how many minutes it has told anything.
 func firing(t *testing.T, rule rulefmt.Rule, series string) (told []string, minutes int) {
 	t.Helper()
 	input := "load 1m\n"
-	for line := range strings.Lines(series) {
+	for line := range strings.Lines(strings.TrimSpace(series)) {
 		line = strings.ReplaceAll(strings.TrimSpace(line), "{J,", `{job="trainjob-controller",`)
 		if rest, ours := strings.CutPrefix(line, "C"); ours {
 			line = "trainjob_controller_" + rest
@@ -216,12 +245,16 @@ func TestAlertsFireWhenTheyMustAndOnlyThen(t *testing.T) {
 			if told, minutes := firing(t, rule, tc.quiet); minutes > 0 {
 				t.Errorf("fires without need for %d minutes: %v", minutes, told)
 			}
-			told, minutes := firing(t, rule, tc.fires)
-			if minutes == 60 && rule.For > 0 {
-				t.Error("fires from the first minute, whatever `for` says")
-			}
-			if diff := cmp.Diff([]string{tc.summary}, told); diff != "" {
-				t.Errorf("what is told (-want +got):\n%s", diff)
+			all := map[string]string{tc.fires: tc.summary}
+			maps.Copy(all, tc.also)
+			for series, summary := range all {
+				told, minutes := firing(t, rule, series)
+				if minutes == 60 && rule.For > 0 {
+					t.Error("fires from the first minute, whatever `for` says")
+				}
+				if diff := cmp.Diff([]string{summary}, told); diff != "" {
+					t.Errorf("what is told of %s (-want +got):\n%s", series, diff)
+				}
 			}
 		})
 	}

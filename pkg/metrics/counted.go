@@ -7,7 +7,7 @@ import (
 )
 
 // counted is a gauge with one label whose series are counted anew at every scrape. What
-// can be counted out of a cache at any time need not be kept up to date by every event,
+// can be counted, or measured, out of a cache at any time need not be kept up to date by every event,
 // and cannot drift away from the truth.
 type counted struct {
 	metrics.BaseStableCollector
@@ -16,7 +16,7 @@ type counted struct {
 	// values of the label. Each has a series, with 0 if nothing is counted.
 	values []string
 	// count is nil until somebody counts.
-	count atomic.Pointer[func() map[string]int]
+	count atomic.Pointer[func() map[string]float64]
 }
 
 func newCounted(name, help, label string, values []string) *counted {
@@ -30,14 +30,14 @@ func (c *counted) DescribeWithStability(ch chan<- *metrics.Desc) { ch <- c.desc 
 // CollectWithStability is part of metrics.StableCollector. What was counted under a
 // value that nobody declared is left out.
 func (c *counted) CollectWithStability(ch chan<- metrics.Metric) {
-	var counts map[string]int
+	var counts map[string]float64
 	if count := c.count.Load(); count != nil {
 		counts = (*count)()
 	}
 	for _, value := range c.values {
-		ch <- metrics.NewLazyConstMetric(c.desc, metrics.GaugeValue, float64(counts[value]), value)
+		ch <- metrics.NewLazyConstMetric(c.desc, metrics.GaugeValue, counts[value], value)
 	}
 }
 
 // by sets the function that counts. It is called at every scrape, from any goroutine.
-func (c *counted) by(count func() map[string]int) { c.count.Store(&count) }
+func (c *counted) by(count func() map[string]float64) { c.count.Store(&count) }

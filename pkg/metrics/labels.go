@@ -16,16 +16,15 @@ type Queue string
 
 // The queues of this program.
 const (
-	QueueSnapshot  Queue = "snapshot"
-	QueueJobSet    Queue = "jobset"
-	QueueDeadline  Queue = "deadline"
-	QueueTTL       Queue = "ttl"
-	QueuePreflight Queue = "preflight"
+	QueueSnapshot Queue = "snapshot"
+	QueueJobSet   Queue = "jobset"
+	QueueDeadline Queue = "deadline"
+	QueueTTL      Queue = "ttl"
 )
 
 // Queues lists every queue name.
 func Queues() []Queue {
-	return []Queue{QueueSnapshot, QueueJobSet, QueueDeadline, QueueTTL, QueuePreflight}
+	return []Queue{QueueSnapshot, QueueJobSet, QueueDeadline, QueueTTL}
 }
 
 // Result says how one sync of a key ended.

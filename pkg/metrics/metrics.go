@@ -32,6 +32,7 @@ type Metrics struct {
 	deadlineLateness *metrics.Histogram
 	ttlLateness      *metrics.Histogram
 	timers           *counted
+	overdue          *counted
 	buildInfo        *metrics.GaugeVec
 	leader           *metrics.Gauge
 	apiWrites        *metrics.CounterVec
@@ -68,7 +69,8 @@ func New() *Metrics {
 			"How long after its deadline a TrainJob was marked as failed."),
 		ttlLateness: newLateness("ttl_lateness_seconds",
 			"How long after its time to live a finished TrainJob was deleted."),
-		timers: newTimers(),
+		timers:  newTimers(),
+		overdue: newOverdue(),
 		buildInfo: metrics.NewGaugeVec(&metrics.GaugeOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "build_info",
 			Help:           "A constant 1, labelled with what this binary was built from.",
@@ -101,13 +103,16 @@ func (m *Metrics) Register(register func(metrics.Registerable) error, custom fun
 			errs = append(errs, fmt.Errorf("register metric %s: %w", metric.FQName(), err))
 		}
 	}
-	for _, metric := range []*counted{m.timers} {
+	for _, metric := range []*counted{m.timers, m.overdue} {
 		if err := custom(metric); err != nil {
 			errs = append(errs, fmt.Errorf("register metric %s: %w", metric.desc, err))
 		}
 	}
 	for _, queue := range Queues() {
 		m.syncPanics.WithLabelValues(string(queue)) // the first panic is an increase, and not a series that appears
+	}
+	for _, reason := range Refusals() {
+		m.snapshotsRefused.WithLabelValues(string(reason)) // likewise
 	}
 	info := version.Get()
 	m.buildInfo.WithLabelValues(info.GitVersion, info.GitCommit, info.BuildDate, info.GoVersion, info.Platform).Set(1)

@@ -105,6 +105,7 @@ func TestEveryMetricIsRegisteredOnceWithHelpAndFixedLabels(t *testing.T) {
 		"trainjob_controller_jobsets_created_total":          {},
 		"trainjob_controller_snapshots_refused_total":        {"reason": append(strs(Refusals()), other)},
 		"trainjob_controller_timer_waiting_jobs":             {"timer": strs(Timers())},
+		"trainjob_controller_timer_overdue_longest_seconds":  {"timer": strs(Timers())},
 		"trainjob_controller_deadline_lateness_seconds":      {},
 		"trainjob_controller_ttl_lateness_seconds":           {},
 		"trainjob_controller_leader":                         {},
@@ -227,5 +228,27 @@ func TestHandlerServesOurMetricsAndThoseOfTheLibraries(t *testing.T) {
 
 	if err := New().Register(legacyregistry.Register, legacyregistry.CustomRegister); err == nil {
 		t.Error("a second set of the same metrics was accepted")
+	}
+}
+
+// A series that appears with 1 has not increased for whoever evaluates increase().
+func TestWhatShouldNotHappenIsCountedFromZero(t *testing.T) {
+	_, registry := registered(t)
+	families := gather(t, registry)
+	for name, want := range map[string][]string{
+		"trainjob_controller_sync_panics_total":       strs(Queues()),
+		"trainjob_controller_snapshots_refused_total": strs(Refusals()),
+	} {
+		var got []string
+		for _, series := range families[name].GetMetric() {
+			if series.GetCounter().GetValue() == 0 {
+				got = append(got, series.GetLabel()[0].GetValue())
+			}
+		}
+		slices.Sort(want)
+		slices.Sort(got)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s, series with 0 (-want +got):\n%s", name, diff)
+		}
 	}
 }

@@ -116,7 +116,7 @@ var values = []struct {
 	label, text string
 	named       []string
 }{
-	{labelQueue, "`snapshot`, `jobset`, `deadline`, `ttl`, `preflight`: the queue, which is also the label `name` of client-go's `workqueue_*`", valuesOf(Queues())},
+	{labelQueue, "`snapshot`, `jobset`, `deadline`, `ttl`: the queue, which is also the label `name` of client-go's `workqueue_*`", valuesOf(Queues())},
 	{labelResult, "of syncs: `success`; `conflict` (the cache was a moment behind), `delayed` and `retry` (expected to pass), `permanent` (told in the job's status), " +
 		"`terminating` (the namespace goes away), `canceled` (the process stops); `error` and `panic` should not be there. " +
 		"Of ends of TrainJobs: `Complete`, `Failed`. Of admission reviews: `allowed`, `refused`; `error` (the API server could not be read), `panic` (a bug), `malformed` (no review)",

@@ -26,6 +26,13 @@ func newTimers() *counted {
 		labelTimer, strs(Timers()))
 }
 
+// newOverdue measures what is late while it still is: lateness is known only afterwards.
+func newOverdue() *counted {
+	return newCounted("timer_overdue_longest_seconds",
+		"How long ago the timer was due that has been due for longest without effect, by timer. 0 if none is, and on a replica that is not the leader.",
+		labelTimer, strs(Timers()))
+}
+
 // newLateness makes a histogram of how late a timer's effect came. A healthy
 // controller stays under two seconds, and a thousand timers that are due in the same
 // second under ten, which is where the buckets are narrow; the long end shows time
@@ -42,12 +49,24 @@ func newLateness(name, help string) *metrics.Histogram {
 
 // CountTimers sets the function that counts the jobs each timer runs for.
 func (m *Metrics) CountTimers(count func() map[Timer]int) {
-	m.timers.by(func() map[string]int {
-		counts := map[string]int{}
+	m.timers.by(func() map[string]float64 {
+		counts := map[string]float64{}
 		for timer, n := range count() {
-			counts[string(timer)] = n
+			counts[string(timer)] = float64(n)
 		}
 		return counts
+	})
+}
+
+// MeasureOverdue sets the function that says how long the timer of each kind that is
+// overdue for longest has been so.
+func (m *Metrics) MeasureOverdue(longest func() map[Timer]time.Duration) {
+	m.overdue.by(func() map[string]float64 {
+		seconds := map[string]float64{}
+		for timer, late := range longest() {
+			seconds[string(timer)] = notNegative(late)
+		}
+		return seconds
 	})
 }
 

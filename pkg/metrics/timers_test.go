@@ -56,6 +56,32 @@ func TestJobsThatWaitForATimerAreCountedAtEveryScrape(t *testing.T) {
 	}
 }
 
+func TestTheLongestOverdueTimerIsMeasuredAtEveryScrape(t *testing.T) {
+	m, registry := registered(t)
+	longest := map[Timer]time.Duration(nil)
+	scrape := func() map[string]float64 {
+		return byLabel(gather(t, registry)["trainjob_controller_timer_overdue_longest_seconds"])
+	}
+	if diff := cmp.Diff(map[string]float64{"deadline": 0, "ttl": 0}, scrape()); diff != "" {
+		t.Errorf("before anybody measures (-want +got):\n%s", diff)
+	}
+	m.MeasureOverdue(func() map[Timer]time.Duration { return longest })
+	for _, step := range []struct {
+		name    string
+		longest map[Timer]time.Duration
+		want    map[string]float64
+	}{
+		{"one is overdue", map[Timer]time.Duration{TimerDeadline: 1500 * time.Millisecond}, map[string]float64{"deadline": 1.5, "ttl": 0}},
+		{"clocks disagree", map[Timer]time.Duration{TimerTTL: -time.Second}, map[string]float64{"deadline": 0, "ttl": 0}},
+		{"none is", nil, map[string]float64{"deadline": 0, "ttl": 0}},
+	} {
+		longest = step.longest
+		if diff := cmp.Diff(step.want, scrape()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", step.name, diff)
+		}
+	}
+}
+
 // The p99 that is promised lies in seconds, and so must the buckets.
 func TestLatenessIsMeasuredFinelyWhereItMatters(t *testing.T) {
 	m, registry := registered(t)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/trainjob/controller/pkg/metrics"
+	"github.com/trainjob/controller/pkg/verbosity"
 )
 
 // Defaults of Config.
@@ -165,7 +166,8 @@ func (q *Queue) Add(key cache.ObjectName) { q.work.Add(key) }
 // next process finds them in its first list) and returns when the last worker
 // has. A queue runs once.
 func (q *Queue) Run(ctx context.Context, workers int) {
-	logger := klog.FromContext(ctx).WithValues("queue", q.config.Name)
+	logger := verbosity.LoggerOf(ctx, string(q.config.Name))
+	logger = logger.WithValues("queue", q.config.Name)
 	syncCtx, cancel := context.WithCancel(klog.NewContext(context.WithoutCancel(ctx), logger))
 	defer cancel()
 

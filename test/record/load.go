@@ -80,7 +80,7 @@ func (l *load) tick(ctx context.Context, now time.Time, part float64) error {
 			continue
 		}
 		_, err := l.env.Trainer.TrainerV1alpha1().TrainJobs(r.namespace).Patch(ctx, r.name, types.MergePatchType, []byte(`{"spec":{"suspend":false}}`), metav1.PatchOptions{})
-		if err != nil && !apierrors.IsNotFound(err) {
+		if err := told(r.name, err); err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}
 	}
@@ -104,7 +104,7 @@ func (l *load) burst(ctx context.Context, jobs int) error {
 
 // submit creates one job: most run for a while and go when their time to live is over;
 // some wait in a queue first, some fail, some take longer than they may, some name a
-// runtime that is not there.
+// runtime that is not there and are refused.
 func (l *load) submit(ctx context.Context, now time.Time) error {
 	l.count++
 	team := teams[l.random.IntN(len(teams))]
@@ -137,10 +137,21 @@ func (l *load) submit(ctx context.Context, now time.Time) error {
 		}}}},
 	}})(job)
 	job.ObjectMeta = metav1.ObjectMeta{Namespace: team, Name: job.Name}
-	if _, err := l.env.Trainer.TrainerV1alpha1().TrainJobs(team).Create(ctx, job, metav1.CreateOptions{}); err != nil {
+	_, err := l.env.Trainer.TrainerV1alpha1().TrainJobs(team).Create(ctx, job, metav1.CreateOptions{})
+	if err := told(job.Name, err); err != nil {
 		return fmt.Errorf("submit %s: %w", strconv.Quote(job.Name), err)
 	}
 	return nil
+}
+
+// told prints what a user would read, and leaves an error only where the recording is of
+// no use: a webhook may refuse a job, and one that is killed cannot answer.
+func told(name string, err error) error {
+	if apierrors.IsInvalid(err) || apierrors.IsInternalError(err) {
+		fmt.Printf("   %s: %v\n", name, err)
+		return nil
+	}
+	return err
 }
 
 func pick(random *rand.Rand, values ...string) string { return values[random.IntN(len(values))] }

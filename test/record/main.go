@@ -11,15 +11,11 @@ import (
 	"syscall"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 
 	"github.com/trainjob/controller/test/cluster"
 	"github.com/trainjob/controller/test/harness"
 )
-
-// systemNamespace is where the lease lives.
-const systemNamespace = "trainjob-system"
 
 func main() {
 	out := flag.String("out", filepath.Join(".local", "scrapes.txt"), "`file` to write")
@@ -28,6 +24,7 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	rest.SetDefaultWarningHandler(rest.NoWarnings{}) // the jobs are deleted soon, as the webhook says of each
 	if err := run(ctx, *out, *length, *every); err != nil {
 		fmt.Fprintln(os.Stderr, "record:", err)
 		os.Exit(1)
@@ -48,20 +45,17 @@ func run(ctx context.Context, out string, length, every time.Duration) (err erro
 		return err
 	}
 	defer func() { err = errors.Join(err, env.Stop()) }()
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: systemNamespace}}
-	if _, err := env.Core.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
+	both, err := newReplicas(env, filepath.Dir(file.Name()))
+	if err != nil {
+		return err
+	}
+	defer both.stop()
+	if err := both.startAll(ctx); err != nil {
 		return err
 	}
 	load := newLoad(env)
 	if err := load.prepare(ctx); err != nil {
 		return err
-	}
-	both := &replicas{env: env, dir: filepath.Dir(file.Name())}
-	defer both.stop()
-	for _, name := range names {
-		if err := both.start(ctx, name); err != nil {
-			return err
-		}
 	}
 	begin := time.Now()
 	scraping, stopScraping := context.WithCancel(ctx)

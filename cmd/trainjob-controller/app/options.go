@@ -37,6 +37,8 @@ type Options struct {
 	Webhook        WebhookOptions
 	LeaderElection componentbaseconfig.LeaderElectionConfiguration
 	Logs           *logsapi.LoggingConfiguration
+	// VerbosityOf are components whose verbosity is not that of Logs; each is component=level.
+	VerbosityOf []string
 }
 
 // NewOptions holds the defaults.
@@ -86,6 +88,7 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 
 	options.BindLeaderElectionFlags(&o.LeaderElection, sections.FlagSet("leader election"))
 	logsapi.AddFlags(o.Logs, sections.FlagSet("logs"))
+	o.addVerbosityFlag(sections.FlagSet("logs"))
 	return sections
 }
 
@@ -127,6 +130,7 @@ func (o *Options) Validate() []error {
 		wrong("profiling", o.Profiling, "needs a --bind-address to be served on, such as 127.0.0.1:8080")
 	}
 	errs = append(errs, o.Webhook.validate()...)
+	errs = append(errs, o.validateVerbosity()...)
 	return append(errs, o.validateLeaderElection()...)
 }
 

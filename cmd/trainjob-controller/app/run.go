@@ -22,6 +22,7 @@ import (
 // Run runs the controller until ctx ends. It returns nil after a stop that was asked
 // for, and an error when it could not start or has lost its leadership.
 func Run(ctx context.Context, o *Options) error {
+	ctx = withVerbosities(ctx, o)
 	logger := klog.FromContext(ctx)
 	logger.Info("Starting", "version", version.Get().GitVersion)
 	config, err := restConfig(o)
@@ -70,7 +71,7 @@ func run(ctx context.Context, o *Options, c *clients, w *watches, controllers []
 	ready := readyChecks(w)
 	stopAdmission := func(context.Context) {}
 	if o.Webhook.Enabled {
-		a, err := startAdmission(ctx, o, c, w)
+		a, err := startAdmission(admissionContext(ctx), o, c, w)
 		if err != nil {
 			return err
 		}

@@ -33,7 +33,9 @@ func TestASnapshotThatCannotBeUsedIsCountedOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got) != 1 || got[string(metrics.RefusalInvalid)] != 1 {
-		t.Errorf("counted %v, want one that is invalid", got)
+	for _, reason := range metrics.Refusals() {
+		if want := map[metrics.Refusal]float64{metrics.RefusalInvalid: 1}[reason]; got[string(reason)] != want {
+			t.Errorf("%s was counted %v times, want %v", reason, got[string(reason)], want)
+		}
 	}
 }

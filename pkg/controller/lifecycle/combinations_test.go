@@ -186,7 +186,7 @@ func TestEveryCombinationDoesWhatIsPromised(t *testing.T) {
 							if gotDeadline != wantDeadline || gotTTL != wantTTL {
 								t.Fatalf("%s: deadline: %s, TTL: %s; want %s and %s", s, gotDeadline, gotTTL, wantDeadline, wantTTL)
 							}
-							if got := f.controller.timerOf(s.job()); (got == metrics.TimerDeadline) != (wantDeadline != doNothing) || (got == metrics.TimerTTL) != (wantTTL != doNothing) {
+							if got, _ := f.controller.timerOf(s.job()); (got == metrics.TimerDeadline) != (wantDeadline != doNothing) || (got == metrics.TimerTTL) != (wantTTL != doNothing) {
 								t.Fatalf("%s: waits for %q; its deadline: %s, its TTL: %s", s, got, wantDeadline, wantTTL)
 							}
 							seen[wantDeadline]++

@@ -77,6 +77,7 @@ func New(cfg Config) (*Controller, error) {
 	}
 	c.handlers = map[cache.SharedIndexInformer]func(any){cfg.Jobs.Informer(): c.enqueue}
 	cfg.Metrics.CountTimers(c.waiting)
+	cfg.Metrics.MeasureOverdue(c.overdue)
 	return c, nil
 }
 
@@ -90,7 +91,7 @@ func (c *Controller) enqueue(object any) {
 	if !ok {
 		return // deleted: nothing is left to do
 	}
-	switch c.timerOf(job) {
+	switch timer, _ := c.timerOf(job); timer {
 	case metrics.TimerDeadline:
 		c.deadlines.Add(key)
 	case metrics.TimerTTL:
@@ -98,35 +99,54 @@ func (c *Controller) enqueue(object any) {
 	}
 }
 
-// timerOf is the timer that runs for a job, "" if none does.
-func (c *Controller) timerOf(job *trainer.TrainJob) metrics.Timer {
-	now := c.clock.Now()
+// timerOf is the timer that runs for a job, and how it stands; "" if none does.
+func (c *Controller) timerOf(job *trainer.TrainJob) (metrics.Timer, lifetime.Verdict) {
+	now, timer, verdict := c.clock.Now(), metrics.Timer(""), lifetime.Verdict{Kind: lifetime.Never}
 	switch {
 	case !trainjob.ManagedByUs(job):
-	case trainjob.Finished(job):
-		if trainjob.TTL(job, now).Kind != lifetime.Never && !trainjob.BeingDeleted(job) {
-			return metrics.TimerTTL
-		}
-	case trainjob.Deadline(job, c.deadlineFrom, now).Kind != lifetime.Never:
-		return metrics.TimerDeadline
+	case !trainjob.Finished(job):
+		timer, verdict = metrics.TimerDeadline, trainjob.Deadline(job, c.deadlineFrom, now)
+	case !trainjob.BeingDeleted(job):
+		timer, verdict = metrics.TimerTTL, trainjob.TTL(job, now)
 	}
-	return ""
+	if verdict.Kind == lifetime.Never {
+		return "", verdict
+	}
+	return timer, verdict
 }
 
 // waiting counts the jobs that each timer runs for, while this controller is at work.
 func (c *Controller) waiting() map[metrics.Timer]int {
 	counts := map[metrics.Timer]int{}
+	for _, job := range c.known() {
+		timer, _ := c.timerOf(job)
+		counts[timer]++
+	}
+	return counts
+}
+
+// overdue measures for how long the timer of each kind that is overdue for longest has
+// been so, while this controller is at work.
+func (c *Controller) overdue() map[metrics.Timer]time.Duration {
+	longest := map[metrics.Timer]time.Duration{}
+	for _, job := range c.known() {
+		if timer, verdict := c.timerOf(job); verdict.Kind == lifetime.Expired {
+			longest[timer] = max(longest[timer], verdict.Late)
+		}
+	}
+	return longest
+}
+
+// known are the jobs in the cache, and none while this controller is not at work.
+func (c *Controller) known() []*trainer.TrainJob {
 	if !c.working.Load() {
-		return counts
+		return nil
 	}
 	jobs, err := c.jobs.List(labels.Everything())
 	if err != nil {
-		return counts // a lister of a cache has no errors
+		return nil // a lister of a cache has no errors
 	}
-	for _, job := range jobs {
-		counts[c.timerOf(job)]++
-	}
-	return counts
+	return jobs
 }
 
 // Queues of this controller, for health checks.

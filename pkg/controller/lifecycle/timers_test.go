@@ -11,6 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
 
 	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
 	"github.com/trainjob/controller/pkg/metrics"
@@ -121,20 +123,27 @@ func (th *theater) wantState(name, want string) {
 // wantWaiting checks how many jobs each timer is said to run for.
 func (th *theater) wantWaiting(deadlines, ttls float64) {
 	th.t.Helper()
+	got := th.gauge("trainjob_controller_timer_waiting_jobs")
+	want := map[string]float64{string(metrics.TimerDeadline): deadlines, string(metrics.TimerTTL): ttls}
+	if diff := cmp.Diff(want, got); diff != "" {
+		th.t.Errorf("at %v, jobs that wait (-want +got):\n%s", th.clock.Since(builders.Epoch), diff)
+	}
+}
+
+// gauge is what a gauge with one label says at a scrape.
+func (th *theater) gauge(name string) map[string]float64 {
+	th.t.Helper()
 	families, err := th.registry.Gather()
 	th.must(err)
 	got := map[string]float64{}
 	for _, family := range families {
-		if family.GetName() == "trainjob_controller_timer_waiting_jobs" {
+		if family.GetName() == name {
 			for _, series := range family.GetMetric() {
 				got[series.GetLabel()[0].GetValue()] = series.GetGauge().GetValue()
 			}
 		}
 	}
-	want := map[string]float64{string(metrics.TimerDeadline): deadlines, string(metrics.TimerTTL): ttls}
-	if diff := cmp.Diff(want, got); diff != "" {
-		th.t.Errorf("at %v, jobs that wait (-want +got):\n%s", th.clock.Since(builders.Epoch), diff)
-	}
+	return got
 }
 
 func TestADeadlineFiresWhenItIsDueAndNotBefore(t *testing.T) {
@@ -262,6 +271,37 @@ func TestNothingWaitsWhereNothingWorks(t *testing.T) {
 		th.wantWaiting(1, 0)
 		th.stop()
 		th.wantWaiting(0, 0)
+	})
+}
+
+func TestATimerWhoseEffectTheAPIServerRefusesIsOverdueUntilItIsHad(t *testing.T) {
+	onStage(t, trainjob.FromCreation, func(t *testing.T, th *theater) {
+		refuse := true
+		for _, verb := range []string{"patch", "delete"} {
+			th.client.PrependReactor(verb, "trainjobs", func(clienttesting.Action) (bool, runtime.Object, error) {
+				return refuse, nil, apierrors.NewServiceUnavailable("not now")
+			})
+		}
+		th.put(builders.TrainJob("a", builders.Deadline(100)))
+		th.put(builders.TrainJob("b", builders.Deadline(90)))
+		th.put(builders.TrainJob("c", builders.TTL(70), complete(60)))
+		overdue := func(second int, deadline, ttl float64) {
+			t.Helper()
+			th.until(second)
+			for _, name := range []string{"a", "b", "c"} {
+				th.watch(name)
+			}
+			want := map[string]float64{string(metrics.TimerDeadline): deadline, string(metrics.TimerTTL): ttl}
+			if diff := cmp.Diff(want, th.gauge("trainjob_controller_timer_overdue_longest_seconds")); diff != "" {
+				t.Errorf("at %d, overdue (-want +got):\n%s", second, diff)
+			}
+		}
+		overdue(89, 0, 0)
+		overdue(110, 20, 0)
+		overdue(150, 60, 20)
+		refuse = false
+		overdue(300, 0, 0) // after the longest backoff
+		th.wantState("b", "Failed")
 	})
 }
 
