@@ -297,7 +297,7 @@ func TestSyncTellsWhyAJobSetWasRefusedAndTriesAgain(t *testing.T) {
 		message string
 	}{
 		"forbidden": {apierrors.NewForbidden(jobSets, "a", errors.New("exceeded quota")), "the JobSet cannot be created: "},
-		"invalid":   {apierrors.NewInvalid(schema.GroupKind{Kind: "JobSet"}, "a", nil), `the JobSet built from the snapshot was refused; correct the runtime and delete ConfigMap "a-runtime-snapshot"`},
+		"invalid":   {apierrors.NewInvalid(schema.GroupKind{Kind: "JobSet"}, "a", nil), `the JobSet built from the snapshot and the job was refused; correct the job, or correct the runtime and delete ConfigMap "a-runtime-snapshot"`},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
