@@ -42,9 +42,6 @@ func ofJobs() []example {
 	long := func(nodes string) Review {
 		return on(torch(), `metadata: {name: `+strings.Repeat("a", 47)+`}`, `spec: {trainer: {numNodes: `+nodes+`}}`)
 	}
-	jax := func(spec *trainer.TrainingRuntimeSpec) {
-		spec.MLPolicy.Torch, spec.MLPolicy.JAX = nil, &trainer.JAXMLPolicySource{}
-	}
 	return []example{
 		{"the runtime exists", nothing, "`Pending/WaitingForRuntime`", on(torch()), on(nil)},
 		{"the runtime is of a kind that somebody understands", nothing, "`Failed/TrainingRuntimeNotSupported`",
@@ -61,8 +58,6 @@ func ofJobs() []example {
 		{"the framework's variables are left to it in patches", nothing, "the framework's value wins",
 			on(torch(withInit("check")), inPod("node", `{initContainers: [{name: check, env: [{name: PET_NNODES, value: "3"}]}]}`)),
 			on(torch(withInit("check"), injecting("node", "check")), inPod("node", `{initContainers: [{name: check, env: [{name: PET_NNODES, value: "3"}]}]}`))},
-		{"a number of processes has an effect", nothing, "passed over",
-			on(torch(), `spec: {trainer: {numProcPerNode: 2}}`), on(torch(jax), `spec: {trainer: {numProcPerNode: 2}}`)},
 		{"the runtime has the step of an initializer", nothing, pending,
 			on(runtimeOf(builders.InitializerSpec()), `spec: {initializer: {model: {storageUri: "hf://org/m"}}}`),
 			on(torch(), `spec: {initializer: {model: {storageUri: "hf://org/m"}}}`)},
@@ -139,7 +134,11 @@ func warningsOfJobs() []example {
 	}
 	deprecated := torch()
 	deprecated.Metadata.Labels = map[string]string{trainer.LabelSupport: trainer.SupportDeprecated}
+	jax := func(spec *trainer.TrainingRuntimeSpec) {
+		spec.MLPolicy.Torch, spec.MLPolicy.JAX = nil, &trainer.JAXMLPolicySource{}
+	}
 	const queued = `metadata: {labels: {kueue.x-k8s.io/queue-name: q}}`
+	const foreign = `spec: {managedBy: kueue.x-k8s.io/multikueue, runtimeRef: {apiGroup: example.com, kind: Recipe}}`
 	gpus := torch(withLimits("nvidia.com/gpu", "4", "cpu", "2"))
 	apart := runtimeOf(builders.InitializerSpec(), func(spec *trainer.TrainingRuntimeSpec) { podOf(spec, "node").Containers[0].VolumeMounts = nil })
 	both := func(zone string) Review {
@@ -153,6 +152,8 @@ func warningsOfJobs() []example {
 		{"a finished job can be looked at", nothing, "", on(torch(), `spec: {ttlSecondsAfterFinished: 60}`), on(torch(), `spec: {ttlSecondsAfterFinished: 59}`)},
 		{"a time limit that a client has dropped is put back", "accepts the absence", "enforces what `status.lifecycle` says", back(`spec: {ttlSecondsAfterFinished: 600}`), back(`spec: {}`)},
 		{"the runtime is not deprecated", nothing, "", on(torch()), on(deprecated)},
+		{"a number of processes has an effect", nothing, "passed over",
+			on(torch(), `spec: {trainer: {numProcPerNode: 2}}`), on(torch(jax), `spec: {trainer: {numProcPerNode: 2}}`)},
 		{"Kueue counts the devices that the pods get", nothing, "",
 			on(gpus, queued, `spec: {trainer: {resourcesPerNode: {limits: {cpu: 4, nvidia.com/gpu: 4}}}}`),
 			on(gpus, queued, `spec: {trainer: {resourcesPerNode: {limits: {cpu: 4}}}}`)},
@@ -161,6 +162,8 @@ func warningsOfJobs() []example {
 			on(runtimeOf(builders.InitializerSpec()), `spec: {initializer: {dataset: {storageUri: /d}}}`), on(apart, `spec: {initializer: {dataset: {storageUri: /d}}}`)},
 		{"a job of another controller has a runtime here", nothing, "",
 			on(torch(), `spec: {managedBy: kueue.x-k8s.io/multikueue}`), on(nil, `spec: {managedBy: kueue.x-k8s.io/multikueue}`)},
+		{"a job of another controller has a runtime of a kind that somebody here understands", nothing, "",
+			OpaqueTrainJob(nil, jobOf(foreign)), UnsupportedTrainJob(nil, jobOf(foreign))},
 	}
 }
 
