@@ -74,7 +74,7 @@ func checkReference(job *trainer.TrainJob) field.ErrorList {
 	}
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {
 		return field.ErrorList{invalid(path, name,
-			"no runtime can have this name: names consist of lower-case letters, digits, '-' and '.', and begin and end with a letter or digit")}
+			"no runtime can have this name: use lower-case letters, digits, '-' and '.', beginning and ending with a letter or digit")}
 	}
 	return nil
 }
