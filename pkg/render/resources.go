@@ -45,7 +45,13 @@ func mergeResources(base, over *corev1.ResourceRequirements) {
 // FixedResource reports whether a resource's request must equal its limit: that holds for
 // extended resources, such as GPUs, and for huge pages.
 func FixedResource(name corev1.ResourceName) bool {
-	return strings.Contains(string(name), "/") || strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
+	return ExtendedResource(name) || strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
+}
+
+// ExtendedResource reports whether a resource is a device that Kubernetes itself knows
+// nothing of. Names in kubernetes.io and its subdomains are Kubernetes' own.
+func ExtendedResource(name corev1.ResourceName) bool {
+	return strings.Contains(string(name), "/") && !strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix)
 }
 
 func mergeQuantities(base, over corev1.ResourceList) corev1.ResourceList {

@@ -15,19 +15,6 @@ import (
 // The functions of this file look at what a job would be built into. What they find is
 // named where the user has written it: in the job, in a patch, or in the runtime.
 
-// checkProcesses refuses a number of processes that would be passed over.
-func checkProcesses(job *trainer.TrainJob, policy *trainer.MLPolicy) field.ErrorList {
-	if job.Spec.Trainer == nil || job.Spec.Trainer.NumProcPerNode == nil {
-		return nil
-	}
-	used, name := framework.UsesNumProcPerNode(policy)
-	if used {
-		return nil
-	}
-	return field.ErrorList{field.Invalid(trainerPath.Child("numProcPerNode"), *job.Spec.Trainer.NumProcPerNode, fmt.Sprintf(
-		"it has no effect under the runtime's framework (%s): remove it, or use a runtime with torch, mpi or flux", name))}
-}
-
 // checkReserved refuses variables that would silently get another value.
 func checkReserved(job *trainer.TrainJob, objects *render.Objects) field.ErrorList {
 	var errs field.ErrorList

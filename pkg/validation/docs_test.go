@@ -59,30 +59,42 @@ func cell(text string) string {
 	return "`" + strings.ReplaceAll(text, "|", `\|`) + "`"
 }
 
+// crdSchema is the schema of a kind.
+type crdSchema struct {
+	kind   string
+	schema any
+}
+
+func schemaOf(t *testing.T, resource string) crdSchema {
+	t.Helper()
+	data, err := os.ReadFile("../../artifacts/crds/trainer.kubeflow.org_" + resource + ".yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var crd struct {
+		Spec struct {
+			Names    struct{ Kind string }
+			Versions []struct {
+				Schema struct{ OpenAPIV3Schema any }
+			}
+		}
+	}
+	if err := yaml.Unmarshal(data, &crd); err != nil {
+		t.Fatal(err)
+	}
+	return crdSchema{crd.Spec.Names.Kind, crd.Spec.Versions[0].Schema.OpenAPIV3Schema}
+}
+
 // schemaTable lists the rules of the CRDs that have messages of their own.
 func schemaTable(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
 	b.WriteString("\n### The schemas by themselves\n\n| kind | field | message |\n|---|---|---|\n")
 	for _, resource := range []string{"trainjobs", "trainingruntimes"} {
-		data, err := os.ReadFile("../../artifacts/crds/trainer.kubeflow.org_" + resource + ".yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
-		var crd struct {
-			Spec struct {
-				Names    struct{ Kind string }
-				Versions []struct {
-					Schema struct{ OpenAPIV3Schema any }
-				}
-			}
-		}
-		if err := yaml.Unmarshal(data, &crd); err != nil {
-			t.Fatal(err)
-		}
-		kind := strings.Replace(crd.Spec.Names.Kind, "TrainingRuntime", "both runtimes", 1)
+		crd := schemaOf(t, resource)
+		kind := strings.Replace(crd.kind, "TrainingRuntime", "both runtimes", 1)
 		told := map[string]bool{}
-		schemaRules(crd.Spec.Versions[0].Schema.OpenAPIV3Schema, "", func(path, at, message string) {
+		schemaRules(crd.schema, "", func(path, at, message string) {
 			if strings.HasPrefix(path, ".spec.template.spec") {
 				return // what JobSet brings along is JobSet's
 			}
@@ -94,6 +106,30 @@ func schemaTable(t *testing.T) string {
 		})
 	}
 	return b.String()
+}
+
+// remedies are the words that a remedy begins with.
+var remedies = []string{"create", "give", "leave", "remove", "set", "suspend", "use"}
+
+// TestEveryRuleOfTheCRDsSaysWhatToDo looks at the words after the last colon of each
+// message. A message made by an expression has one besides that is fixed.
+func TestEveryRuleOfTheCRDsSaysWhatToDo(t *testing.T) {
+	rules := 0
+	for _, resource := range []string{"trainjobs", "trainingruntimes", "clustertrainingruntimes"} {
+		schemaRules(schemaOf(t, resource).schema, "", func(path, _, message string) {
+			if strings.HasPrefix(path, ".spec.template.spec") {
+				return // what JobSet brings along is JobSet's
+			}
+			rules++
+			colon := strings.LastIndex(message, ": ")
+			if colon < 0 || !slices.Contains(remedies, strings.Fields(message[colon:])[1]) {
+				t.Errorf("%s%s: no remedy in %q: end it with a colon and one of the words %v", resource, path, message, remedies)
+			}
+		})
+	}
+	if rules < 40 {
+		t.Errorf("%d rules were found: the schemas are read wrongly", rules)
+	}
 }
 
 // schemaRules visits the CEL rules of a schema, parents first: the path of the schema,

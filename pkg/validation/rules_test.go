@@ -42,9 +42,6 @@ func ofJobs() []example {
 	long := func(nodes string) Review {
 		return on(torch(), `metadata: {name: `+strings.Repeat("a", 47)+`}`, `spec: {trainer: {numNodes: `+nodes+`}}`)
 	}
-	jax := func(spec *trainer.TrainingRuntimeSpec) {
-		spec.MLPolicy.Torch, spec.MLPolicy.JAX = nil, &trainer.JAXMLPolicySource{}
-	}
 	return []example{
 		{"the runtime exists", nothing, "`Pending/WaitingForRuntime`", on(torch()), on(nil)},
 		{"the runtime is of a kind that somebody understands", nothing, "`Failed/TrainingRuntimeNotSupported`",
@@ -61,15 +58,13 @@ func ofJobs() []example {
 		{"the framework's variables are left to it in patches", nothing, "the framework's value wins",
 			on(torch(withInit("check")), inPod("node", `{initContainers: [{name: check, env: [{name: PET_NNODES, value: "3"}]}]}`)),
 			on(torch(withInit("check"), injecting("node", "check")), inPod("node", `{initContainers: [{name: check, env: [{name: PET_NNODES, value: "3"}]}]}`))},
-		{"a number of processes has an effect", nothing, "passed over",
-			on(torch(), `spec: {trainer: {numProcPerNode: 2}}`), on(torch(jax), `spec: {trainer: {numProcPerNode: 2}}`)},
 		{"the runtime has the step of an initializer", nothing, pending,
 			on(runtimeOf(builders.InitializerSpec()), `spec: {initializer: {model: {storageUri: "hf://org/m"}}}`),
 			on(torch(), `spec: {initializer: {model: {storageUri: "hf://org/m"}}}`)},
 		{"`STORAGE_URI` is given once", refused, "storageUri wins",
 			on(runtimeOf(builders.InitializerSpec()), `spec: {initializer: {model: {env: [{name: STORAGE_URI, value: /m}]}}}`),
 			on(runtimeOf(builders.InitializerSpec()), `spec: {initializer: {model: {storageUri: /m, env: [{name: STORAGE_URI, value: /m}]}}}`)},
-		{"an initializer's Secret has a possible name", nothing, failing,
+		{"an initializer's Secret has a possible name", "refuses an empty one", failing,
 			on(runtimeOf(builders.InitializerSpec()), `spec: {initializer: {dataset: {secretRef: {name: s3}}}}`),
 			on(runtimeOf(builders.InitializerSpec()), `spec: {initializer: {dataset: {secretRef: {name: ""}}}}`)},
 		{"MPI has a node", nothing, pending, mpi(`spec: {trainer: {numNodes: 1}}`), mpi(`spec: {trainer: {numNodes: 0}}`)},
@@ -87,9 +82,9 @@ func ofJobs() []example {
 			on(torch(), `spec: {runtimePatches: [{manager: m, trainingRuntimeSpec: {template: {spec: {replicatedJobs: [{name: node, template: {metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: dataset-initializer}}}}]}}}}]}`)},
 		{"a node selector can match a node", nothing, failing,
 			on(torch(), inPod("node", `{nodeSelector: {zone: a-1}}`)), on(torch(), inPod("node", `{nodeSelector: {zone: "a 1"}}`))},
-		{"a toleration can match a taint", nothing, failing,
+		{"a toleration can match a taint", refused, failing,
 			on(torch(), inPod("node", `{tolerations: [{key: gpu, operator: Exists}]}`)), on(torch(), inPod("node", `{tolerations: [{key: gpu, operator: Exists, value: "yes"}]}`))},
-		{"a toleration without a key tolerates all", nothing, failing,
+		{"a toleration without a key tolerates all", refused, failing,
 			on(torch(), inPod("node", `{tolerations: [{operator: Exists}]}`)), on(torch(), inPod("node", `{tolerations: [{value: a}]}`))},
 		{"a toleration's key is one that a taint can have", nothing, failing,
 			on(torch(), inPod("node", `{tolerations: [{key: nvidia.com/gpu}]}`)), on(torch(), inPod("node", `{tolerations: [{key: "n v"}]}`))},
@@ -103,18 +98,18 @@ func ofJobs() []example {
 			on(torch(), `spec: {runtimePatches: [{manager: m, trainingRuntimeSpec: {template: {metadata: {labels: {a: "b c"}}}}}]}`)},
 		{"a variable has a name", refused, failing,
 			on(torch(), `spec: {trainer: {env: [{name: A}]}}`), on(torch(), `spec: {trainer: {env: [{name: ""}]}}`)},
-		{"a variable's name is one that a process can have", nothing, failing,
+		{"a variable's name is one that a process can have", refused, failing,
 			on(torch(), `spec: {trainer: {env: [{name: A.b-c}]}}`), on(torch(), `spec: {trainer: {env: [{name: A=B}]}}`)},
-		{"a variable has a value or a source", refused, failing,
+		{"a variable has a value or a source", "refuses, except in patches", failing,
 			on(torch(), `spec: {trainer: {env: [{name: A, value: "", valueFrom: {fieldRef: {fieldPath: metadata.name}}}]}}`),
 			on(torch(), `spec: {trainer: {env: [{name: A, value: "1", valueFrom: {fieldRef: {fieldPath: metadata.name}}}]}}`)},
-		{"a variable has one source", nothing, failing,
+		{"a variable has one source", refused, failing,
 			on(torch(), `spec: {trainer: {env: [{name: A, valueFrom: {secretKeyRef: {name: s, key: k}}}]}}`),
 			on(torch(), `spec: {trainer: {env: [{name: A, valueFrom: {}}]}}`)},
 		{"a request is within its limit", nothing, failing,
 			on(torch(), `spec: {trainer: {resourcesPerNode: {limits: {cpu: 2}, requests: {cpu: 1500m}}}}`),
 			on(torch(), `spec: {trainer: {resourcesPerNode: {limits: {cpu: 2}, requests: {cpu: 3}}}}`)},
-		{"a quantity is not negative", nothing, failing,
+		{"a quantity is not negative", refused, failing,
 			on(torch(), `spec: {trainer: {resourcesPerNode: {limits: {memory: 0}}}}`),
 			on(torch(), `spec: {trainer: {resourcesPerNode: {limits: {memory: -1Gi}}}}`)},
 		{"devices are asked for by their full name", nothing, failing,
@@ -126,6 +121,9 @@ func ofJobs() []example {
 		{"devices are requested as they are limited", nothing, failing,
 			on(torch(), `spec: {trainer: {resourcesPerNode: {requests: {nvidia.com/gpu: 2}}}}`),
 			on(torch(), `spec: {trainer: {resourcesPerNode: {limits: {nvidia.com/gpu: 2}, requests: {nvidia.com/gpu: 1}}}}`)},
+		{"a request of Kubernetes' own needs no limit, but is within it", nothing, failing,
+			on(torch(), `spec: {trainer: {resourcesPerNode: {limits: {example.kubernetes.io/a: 2}, requests: {example.kubernetes.io/a: "1.5", kubernetes.io/b: 1}}}}`),
+			on(torch(), `spec: {trainer: {resourcesPerNode: {limits: {example.kubernetes.io/a: 2}, requests: {example.kubernetes.io/a: 3}}}}`)},
 		{"the training container has an image", nothing, failing,
 			on(torch(func(spec *trainer.TrainingRuntimeSpec) { podOf(spec, "node").Containers[0].Image = "" }), `spec: {trainer: {image: mine}}`),
 			on(torch(func(spec *trainer.TrainingRuntimeSpec) { podOf(spec, "node").Containers[0].Image = "" }))},
@@ -139,7 +137,11 @@ func warningsOfJobs() []example {
 	}
 	deprecated := torch()
 	deprecated.Metadata.Labels = map[string]string{trainer.LabelSupport: trainer.SupportDeprecated}
+	jax := func(spec *trainer.TrainingRuntimeSpec) {
+		spec.MLPolicy.Torch, spec.MLPolicy.JAX = nil, &trainer.JAXMLPolicySource{}
+	}
 	const queued = `metadata: {labels: {kueue.x-k8s.io/queue-name: q}}`
+	const foreign = `spec: {managedBy: kueue.x-k8s.io/multikueue, runtimeRef: {apiGroup: example.com, kind: Recipe}}`
 	gpus := torch(withLimits("nvidia.com/gpu", "4", "cpu", "2"))
 	apart := runtimeOf(builders.InitializerSpec(), func(spec *trainer.TrainingRuntimeSpec) { podOf(spec, "node").Containers[0].VolumeMounts = nil })
 	both := func(zone string) Review {
@@ -153,6 +155,8 @@ func warningsOfJobs() []example {
 		{"a finished job can be looked at", nothing, "", on(torch(), `spec: {ttlSecondsAfterFinished: 60}`), on(torch(), `spec: {ttlSecondsAfterFinished: 59}`)},
 		{"a time limit that a client has dropped is put back", "accepts the absence", "enforces what `status.lifecycle` says", back(`spec: {ttlSecondsAfterFinished: 600}`), back(`spec: {}`)},
 		{"the runtime is not deprecated", nothing, "", on(torch()), on(deprecated)},
+		{"a number of processes has an effect", nothing, "passed over",
+			on(torch(), `spec: {trainer: {numProcPerNode: 2}}`), on(torch(jax), `spec: {trainer: {numProcPerNode: 2}}`)},
 		{"Kueue counts the devices that the pods get", nothing, "",
 			on(gpus, queued, `spec: {trainer: {resourcesPerNode: {limits: {cpu: 4, nvidia.com/gpu: 4}}}}`),
 			on(gpus, queued, `spec: {trainer: {resourcesPerNode: {limits: {cpu: 4}}}}`)},
@@ -161,6 +165,8 @@ func warningsOfJobs() []example {
 			on(runtimeOf(builders.InitializerSpec()), `spec: {initializer: {dataset: {storageUri: /d}}}`), on(apart, `spec: {initializer: {dataset: {storageUri: /d}}}`)},
 		{"a job of another controller has a runtime here", nothing, "",
 			on(torch(), `spec: {managedBy: kueue.x-k8s.io/multikueue}`), on(nil, `spec: {managedBy: kueue.x-k8s.io/multikueue}`)},
+		{"a job of another controller has a runtime of a kind that somebody here understands", nothing, "",
+			OpaqueTrainJob(nil, jobOf(foreign)), UnsupportedTrainJob(nil, jobOf(foreign))},
 	}
 }
 

@@ -52,10 +52,15 @@ func OpaqueTrainJob(old, job *trainer.TrainJob) Review {
 // understands. Once it exists, however it came to, it is like any other.
 func UnsupportedTrainJob(old, job *trainer.TrainJob) Review {
 	review := OpaqueTrainJob(old, job)
-	if old == nil {
+	switch {
+	case old != nil:
+	case trainjob.ManagedByUs(job):
 		review.Errors = append(review.Errors, invalid(runtimeRefPath, describe(job),
 			"this controller understands the kinds %s and %s of %s: name a runtime of one of them, or have the admin allow this kind with --opaque-runtime-kinds",
 			trainer.ClusterTrainingRuntimeKind, trainer.TrainingRuntimeKind, trainer.GroupName))
+	default:
+		// The job is built in another cluster, whose controller may understand more.
+		review.warn(runtimeRefPath, "nobody in this cluster understands the kind of %s, so nothing was checked against it", describe(job))
 	}
 	return review
 }
@@ -69,7 +74,7 @@ func checkReference(job *trainer.TrainJob) field.ErrorList {
 	}
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {
 		return field.ErrorList{invalid(path, name,
-			"no runtime can have this name: names consist of lower-case letters, digits, '-' and '.', and begin and end with a letter or digit")}
+			"no runtime can have this name: use lower-case letters, digits, '-' and '.', beginning and ending with a letter or digit")}
 	}
 	return nil
 }
@@ -123,7 +128,6 @@ func newFaults(job *trainer.TrainJob, runtime *runtimesnapshot.Runtime) faults {
 		return faults{list: field.ErrorList{field.InternalError(runtimeRefPath, err)}}
 	}
 	found := faults{objects: objects}
-	found.list = append(found.list, checkProcesses(job, runtime.Spec.MLPolicy)...)
 	found.list = append(found.list, checkReserved(job, objects)...)
 	found.list = append(found.list, checkJobSet(&objects.JobSet.Spec)...)
 	found.list = append(found.list, checkPods(job, objects)...)

@@ -34,6 +34,7 @@ func warnOfRuntime(review *Review, job *trainer.TrainJob, runtime *runtimesnapsh
 		review.warn(runtimeRefPath.Child("name"), "%s is deprecated and will be removed (label %s); use another runtime for new jobs",
 			describe(job), trainer.LabelSupport)
 	}
+	warnOfProcesses(review, job, runtime.Spec.MLPolicy)
 	spec := &runtime.Spec.Template.Spec
 	node := stepContainer(spec, trainer.StepTrainer, trainer.ContainerNode)
 	if node == nil {
@@ -48,6 +49,18 @@ func warnOfRuntime(review *Review, job *trainer.TrainJob, runtime *runtimesnapsh
 		if initializer.Model != nil && !shares(spec, trainer.StepModelInitializer) {
 			review.warn(path.Child("model"), "the training pods of %s share no volume with the step %s, so what it fetches may not reach them", describe(job), trainer.StepModelInitializer)
 		}
+	}
+}
+
+// warnOfProcesses tells of a number of processes that is passed over. Kubeflow Trainer
+// accepts it, and jobs written for it must be accepted here.
+func warnOfProcesses(review *Review, job *trainer.TrainJob, policy *trainer.MLPolicy) {
+	if job.Spec.Trainer == nil || job.Spec.Trainer.NumProcPerNode == nil {
+		return
+	}
+	if used, name := framework.UsesNumProcPerNode(policy); !used {
+		review.warn(trainerPath.Child("numProcPerNode"), "%d has no effect under the runtime's framework (%s); remove it, or use a runtime with torch, mpi or flux",
+			*job.Spec.Trainer.NumProcPerNode, name)
 	}
 }
 

@@ -10,7 +10,7 @@ type RuntimePatch struct {
 	// manager owns this entry, for example "kueue.x-k8s.io/manager".
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="manager is immutable"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="manager is immutable: remove the entry while the job is suspended and add it anew"
 	// +required
 	Manager string `json:"manager,omitempty"`
 
@@ -102,7 +102,7 @@ type PodTemplatePatch struct {
 type PodSpecPatch struct {
 	// serviceAccountName replaces the service account.
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="serviceAccountName of a patch is immutable"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="serviceAccountName of a patch is immutable: remove the entry while the job is suspended and add it anew"
 	// +optional
 	ServiceAccountName *string `json:"serviceAccountName,omitempty"`
 
@@ -136,12 +136,12 @@ type PodSpecPatch struct {
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="imagePullSecrets of a patch are immutable"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="imagePullSecrets of a patch are immutable: remove the entry while the job is suspended and add it anew"
 	// +optional
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
 
 	// securityContext is merged into the pod's security context.
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="securityContext of a patch is immutable"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="securityContext of a patch is immutable: remove the entry while the job is suspended and add it anew"
 	// +optional
 	SecurityContext *corev1.PodSecurityContext `json:"securityContext,omitempty"`
 
@@ -156,6 +156,8 @@ type PodSpecPatch struct {
 	// tolerations are added to the pod's tolerations, equal ones once.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=128
+	// +kubebuilder:validation:XValidation:rule="self.all(t, (has(t.key) && size(t.key) > 0) || (has(t.operator) && t.operator == 'Exists'))",message="a toleration without a key tolerates every taint: set the operator Exists, or give the key"
+	// +kubebuilder:validation:XValidation:rule="self.all(t, !(has(t.operator) && t.operator == 'Exists' && has(t.value) && size(t.value) > 0))",message="a toleration with the operator Exists has no value: remove the value, or set the operator Equal"
 	// +optional
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 

@@ -73,9 +73,9 @@ type TrainingRuntimeList struct {
 
 // TrainingRuntimeSpec is what the two runtime kinds share.
 // +kubebuilder:validation:XValidation:rule="(has(self.template) && has(self.template.spec) && has(self.template.spec.replicatedJobs) ? self.template.spec.replicatedJobs : []).all(j, !(has(j.template.metadata) && has(j.template.metadata.labels) && 'trainer.kubeflow.org/trainjob-ancestor-step' in j.template.metadata.labels) || !(j.template.metadata.labels['trainer.kubeflow.org/trainjob-ancestor-step'] in ['trainer', 'dataset-initializer', 'model-initializer']) || j.replicas == 1)",message="a replicatedJob that is a step (label trainer.kubeflow.org/trainjob-ancestor-step) has one replica: give the number of training nodes in spec.mlPolicy.numNodes",fieldPath=".template.spec.replicatedJobs"
-// +kubebuilder:validation:XValidation:rule="(has(self.template) && has(self.template.spec) && has(self.template.spec.replicatedJobs) ? self.template.spec.replicatedJobs : []).filter(j, has(j.template.metadata) && has(j.template.metadata.labels) && 'trainer.kubeflow.org/trainjob-ancestor-step' in j.template.metadata.labels && j.template.metadata.labels['trainer.kubeflow.org/trainjob-ancestor-step'] == 'trainer').size() <= 1",message="only one replicatedJob can have the label trainer.kubeflow.org/trainjob-ancestor-step: trainer",fieldPath=".template.spec.replicatedJobs"
-// +kubebuilder:validation:XValidation:rule="(has(self.template) && has(self.template.spec) && has(self.template.spec.replicatedJobs) ? self.template.spec.replicatedJobs : []).filter(j, has(j.template.metadata) && has(j.template.metadata.labels) && 'trainer.kubeflow.org/trainjob-ancestor-step' in j.template.metadata.labels && j.template.metadata.labels['trainer.kubeflow.org/trainjob-ancestor-step'] == 'dataset-initializer').size() <= 1",message="only one replicatedJob can have the label trainer.kubeflow.org/trainjob-ancestor-step: dataset-initializer",fieldPath=".template.spec.replicatedJobs"
-// +kubebuilder:validation:XValidation:rule="(has(self.template) && has(self.template.spec) && has(self.template.spec.replicatedJobs) ? self.template.spec.replicatedJobs : []).filter(j, has(j.template.metadata) && has(j.template.metadata.labels) && 'trainer.kubeflow.org/trainjob-ancestor-step' in j.template.metadata.labels && j.template.metadata.labels['trainer.kubeflow.org/trainjob-ancestor-step'] == 'model-initializer').size() <= 1",message="only one replicatedJob can have the label trainer.kubeflow.org/trainjob-ancestor-step: model-initializer",fieldPath=".template.spec.replicatedJobs"
+// +kubebuilder:validation:XValidation:rule="(has(self.template) && has(self.template.spec) && has(self.template.spec.replicatedJobs) ? self.template.spec.replicatedJobs : []).filter(j, has(j.template.metadata) && has(j.template.metadata.labels) && 'trainer.kubeflow.org/trainjob-ancestor-step' in j.template.metadata.labels && j.template.metadata.labels['trainer.kubeflow.org/trainjob-ancestor-step'] == 'trainer').size() <= 1",message="only one replicatedJob can have the label trainer.kubeflow.org/trainjob-ancestor-step: trainer: remove it from the others",fieldPath=".template.spec.replicatedJobs"
+// +kubebuilder:validation:XValidation:rule="(has(self.template) && has(self.template.spec) && has(self.template.spec.replicatedJobs) ? self.template.spec.replicatedJobs : []).filter(j, has(j.template.metadata) && has(j.template.metadata.labels) && 'trainer.kubeflow.org/trainjob-ancestor-step' in j.template.metadata.labels && j.template.metadata.labels['trainer.kubeflow.org/trainjob-ancestor-step'] == 'dataset-initializer').size() <= 1",message="only one replicatedJob can have the label trainer.kubeflow.org/trainjob-ancestor-step: dataset-initializer: remove it from the others",fieldPath=".template.spec.replicatedJobs"
+// +kubebuilder:validation:XValidation:rule="(has(self.template) && has(self.template.spec) && has(self.template.spec.replicatedJobs) ? self.template.spec.replicatedJobs : []).filter(j, has(j.template.metadata) && has(j.template.metadata.labels) && 'trainer.kubeflow.org/trainjob-ancestor-step' in j.template.metadata.labels && j.template.metadata.labels['trainer.kubeflow.org/trainjob-ancestor-step'] == 'model-initializer').size() <= 1",message="only one replicatedJob can have the label trainer.kubeflow.org/trainjob-ancestor-step: model-initializer: remove it from the others",fieldPath=".template.spec.replicatedJobs"
 // +kubebuilder:validation:MinProperties=1
 type TrainingRuntimeSpec struct {
 	// mlPolicy says what the framework needs in the pods.
@@ -108,7 +108,7 @@ type JobSetTemplateSpec struct {
 
 // MLPolicy says what the framework needs. At most one framework may be given; with
 // none, only numNodes has an effect.
-// +kubebuilder:validation:XValidation:rule="[has(self.torch), has(self.mpi), has(self.jax), has(self.xgboost), has(self.flux)].filter(x, x).size() <= 1",message="only one of torch, mpi, jax, xgboost and flux may be set"
+// +kubebuilder:validation:XValidation:rule="[has(self.torch), has(self.mpi), has(self.jax), has(self.xgboost), has(self.flux)].filter(x, x).size() <= 1",message="only one of torch, mpi, jax, xgboost and flux may be set: remove the others"
 type MLPolicy struct {
 	// numNodes is the number of training nodes of jobs that do not say it themselves.
 	// +kubebuilder:validation:Minimum=0
@@ -227,13 +227,13 @@ type FluxMLPolicySource struct {
 	// numProcPerNode is the number of processes on every node: auto, cpu, gpu or a
 	// number of at least 1.
 	// +kubebuilder:default="auto"
-	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 1 : self in ['auto', 'cpu', 'gpu']",message="numProcPerNode must be auto, cpu, gpu or a number of at least 1"
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 1 : self in ['auto', 'cpu', 'gpu']",message="numProcPerNode must be auto, cpu, gpu or a number of at least 1: give one of them, or remove the field"
 	// +optional
 	NumProcPerNode *intstr.IntOrString `json:"numProcPerNode,omitempty"`
 }
 
 // PodGroupPolicy asks for gang scheduling by one of the supported schedulers.
-// +kubebuilder:validation:XValidation:rule="[has(self.coscheduling), has(self.volcano)].filter(x, x).size() <= 1",message="only one of coscheduling and volcano may be set"
+// +kubebuilder:validation:XValidation:rule="[has(self.coscheduling), has(self.volcano)].filter(x, x).size() <= 1",message="only one of coscheduling and volcano may be set: remove the other"
 type PodGroupPolicy struct {
 	PodGroupPolicySource `json:",inline"`
 }

@@ -5,6 +5,10 @@
 // runtime immutable (a runtime may be edited at any time), and the descriptions
 // of the whole pod API, which alone would push the CRD over the 262,144 bytes
 // that client-side `kubectl apply` can record.
+//
+// TrainJobs have variables of the pod API's type, at which no marker can be put. What a
+// pod would refuse of them is added here. Rules in CEL would cost too much: the patches
+// of one job may have thirteen million variables.
 package main
 
 import (
@@ -66,6 +70,7 @@ func trim(crd map[string]any) error {
 		// The patches of a TrainJob reach deep into the pod API too.
 		if patches := dig(spec, "runtimePatches", "items", "properties", "trainingRuntimeSpec"); patches != nil {
 			dropDescriptionsBelow(patches, "volumes", "affinity", "securityContext", "env")
+			limitVariables(spec)
 		}
 	}
 	return nil
@@ -113,6 +118,20 @@ func dropDescriptionsBelow(node any, names ...string) {
 				}
 			}
 		}
+	})
+}
+
+// limitVariables gives the names and sources of variables the limits that pods have.
+func limitVariables(node any) {
+	walk(node, func(m map[string]any) {
+		name, named := dig(m, "env", "items", "properties", "name").(map[string]any)
+		source, sourced := dig(m, "env", "items", "properties", "valueFrom").(map[string]any)
+		if !named || !sourced {
+			return
+		}
+		name["minLength"] = 1
+		name["pattern"] = "^[ -<>-~]*$" // printable ASCII characters other than '='
+		source["minProperties"], source["maxProperties"] = 1, 1
 	})
 }
 

@@ -33,11 +33,30 @@ var trainJobRules = map[string]rule{
 	"a runtime's name has at most 253 characters": {
 		`spec: {runtimeRef: {name: ` + strings.Repeat("a", 253) + `}}`, `spec: {runtimeRef: {name: ` + strings.Repeat("a", 254) + `}}`, "spec.runtimeRef.name"},
 	"a runtime's name is one that a runtime can have": {
-		`spec: {runtimeRef: {name: a-1.b}}`, `spec: {runtimeRef: {name: A_1}}`, "no runtime can have this name"},
+		`spec: {runtimeRef: {name: a-1.b}}`, `spec: {runtimeRef: {name: A_1}}`, "no runtime can have the name A_1: use"},
 	"a runtime's name does not end with a dot": {
-		`spec: {runtimeRef: {name: a.b}}`, `spec: {runtimeRef: {name: a.}}`, "no runtime can have this name"},
+		`spec: {runtimeRef: {name: a.b}}`, `spec: {runtimeRef: {name: a.}}`, "no runtime can have the name a.: use"},
 	"a variable has a name": {
-		`spec: {trainer: {env: [{name: A}]}}`, `spec: {trainer: {env: [{name: ""}]}}`, "every variable needs a name"},
+		`spec: {trainer: {env: [{name: A}]}}`, `spec: {trainer: {env: [{name: ""}]}}`, "spec.trainer.env[0].name"},
+	"a variable's name is one that a process can have": {
+		`spec: {trainer: {env: [{name: "~A.b-c 1<>"}]}}`, `spec: {trainer: {env: [{name: A=B}]}}`, "spec.trainer.env[0].name"},
+	"a variable's name is in ASCII": {
+		`spec: {initializer: {model: {env: [{name: " "}]}}}`, `spec: {initializer: {model: {env: [{name: "Ä"}]}}}`, "spec.initializer.model.env[0].name"},
+	"a variable's name has no tabs": {
+		`spec: {initializer: {dataset: {env: [{name: "a b"}]}}}`, `spec: {initializer: {dataset: {env: [{name: "a\tb"}]}}}`, "spec.initializer.dataset.env[0].name"},
+	"a variable that refers to something says to what": {
+		`spec: {trainer: {env: [{name: A, valueFrom: {configMapKeyRef: {name: c, key: k}}}]}}`, `spec: {trainer: {env: [{name: A, valueFrom: {}}]}}`, "spec.trainer.env[0].valueFrom"},
+	"a variable refers to one thing": {
+		`spec: {trainer: {env: [{name: A, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]}}`,
+		`spec: {trainer: {env: [{name: A, valueFrom: {fieldRef: {fieldPath: metadata.name}, secretKeyRef: {name: s, key: k}}}]}}`, "spec.trainer.env[0].valueFrom"},
+	"a limit is not negative": {
+		`spec: {trainer: {resourcesPerNode: {limits: {memory: 0, cpu: "-0"}}}}`, `spec: {trainer: {resourcesPerNode: {limits: {memory: -1Gi}}}}`, "spec.trainer.resourcesPerNode: Invalid value"},
+	"a request is not negative": {
+		`spec: {trainer: {resourcesPerNode: {requests: {cpu: 500m}}}}`, `spec: {trainer: {resourcesPerNode: {requests: {cpu: -1}}}}`, "give 0 or more in spec.trainer.resourcesPerNode.requests"},
+	"a dataset's Secret has a name": {
+		`spec: {initializer: {dataset: {secretRef: {name: s}}}}`, `spec: {initializer: {dataset: {secretRef: {}}}}`, "spec.initializer.dataset.secretRef"},
+	"a model's Secret has a name": {
+		`spec: {initializer: {model: {secretRef: {name: s}}}}`, `spec: {initializer: {model: {secretRef: {name: ""}}}}`, "spec.initializer.model.secretRef"},
 	"a variable has a value or a source": {
 		`spec: {trainer: {env: [{name: A, value: "", valueFrom: {fieldRef: {fieldPath: metadata.name}}}]}}`,
 		`spec: {trainer: {env: [{name: A, value: "1", valueFrom: {fieldRef: {fieldPath: metadata.name}}}]}}`, "remove one of the two"},
@@ -48,7 +67,7 @@ var trainJobRules = map[string]rule{
 		`spec: {initializer: {model: {storageUri: /d, env: [{name: OTHER, value: /d}]}}}`,
 		`spec: {initializer: {model: {storageUri: /d, env: [{name: STORAGE_URI, value: /d}]}}}`, "STORAGE_URI is set from storageUri"},
 	"only two controllers are known": {
-		`spec: {managedBy: kueue.x-k8s.io/multikueue}`, `spec: {managedBy: example.com/mine}`, "spec.managedBy"},
+		`spec: {managedBy: kueue.x-k8s.io/multikueue}`, `spec: {managedBy: example.com/mine}`, "not example.com/mine: give one of the two"},
 	"the time to live may be zero": {
 		`spec: {ttlSecondsAfterFinished: 0}`, `spec: {ttlSecondsAfterFinished: -1}`, "spec.ttlSecondsAfterFinished"},
 	"the time to live is a 32-bit number": {
@@ -115,6 +134,16 @@ var patchRules = map[string]rule{
 		atPod(`{schedulingGates: [{name: a}, {name: b}]}`), atPod(`{schedulingGates: [{name: a}, {name: a}]}`), "schedulingGates[1]"},
 	"scheduling gates are at most 16": {
 		atPod(`{schedulingGates: ` + list(16, "{name: g%d}") + `}`), atPod(`{schedulingGates: ` + list(17, "{name: g%d}") + `}`), "schedulingGates"},
+	"a toleration without a key tolerates all": {
+		atPod(`{tolerations: [{operator: Exists}]}`), atPod(`{tolerations: [{key: a}, {value: a}]}`), "tolerations: Invalid value"},
+	"a toleration of all values has no value": {
+		atPod(`{tolerations: [{key: a, operator: Exists, value: ""}, {key: b, operator: Equal, value: c}]}`), atPod(`{tolerations: [{key: a, operator: Exists, value: b}]}`), "remove the value"},
+	"a patch's variable has a name": {
+		atPod(`{containers: [{name: a, env: [{name: A}]}]}`), atPod(`{containers: [{name: a, env: [{name: ""}]}]}`), "containers[0].env[0].name"},
+	"a patch's variable has a name that a process can have": {
+		atPod(`{initContainers: [{name: a, env: [{name: A-B}]}]}`), atPod(`{initContainers: [{name: a, env: [{name: A=B}]}]}`), "initContainers[0].env[0].name"},
+	"a patch's variable refers to something": {
+		atPod(`{containers: [{name: a, env: [{name: A, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]}]}`), atPod(`{containers: [{name: a, env: [{name: A, valueFrom: {}}]}]}`), "containers[0].env[0].valueFrom"},
 	"tolerations are at most 128": {
 		atPod(`{tolerations: ` + list(128, "{key: k%d}") + `}`), atPod(`{tolerations: ` + list(129, "{key: k%d}") + `}`), "tolerations"},
 }

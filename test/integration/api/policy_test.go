@@ -44,6 +44,12 @@ func snapshot(name string, labels map[string]string) *corev1.ConfigMap {
 	}
 }
 
+// owned is one that says of itself that something owns it.
+func owned(cm *corev1.ConfigMap, apiVersion, kind string) *corev1.ConfigMap {
+	cm.OwnerReferences = []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: "a", UID: "u", Controller: ptr.To(true)}}
+	return cm
+}
+
 var ours = map[string]string{trainer.LabelTrainJobName: "a"}
 
 // installPolicy applies the policy and waits until the API server goes by it.
@@ -73,6 +79,10 @@ func TestOnlyTheControllerAndItsCleanersWriteSnapshots(t *testing.T) {
 	ways := map[string]func(context.Context, typedcore.ConfigMapInterface, string) error{
 		"create": func(ctx context.Context, client typedcore.ConfigMapInterface, name string) error {
 			_, err := client.Create(ctx, snapshot("new-"+name, ours), metav1.CreateOptions{})
+			return err
+		},
+		"create without the label": func(ctx context.Context, client typedcore.ConfigMapInterface, name string) error {
+			_, err := client.Create(ctx, owned(snapshot("new-"+name, nil), trainer.SchemeGroupVersion.String(), trainer.TrainJobKind), metav1.CreateOptions{})
 			return err
 		},
 		"label": func(ctx context.Context, client typedcore.ConfigMapInterface, name string) error {
@@ -129,8 +139,10 @@ func TestThePolicyLeavesOtherConfigMapsAlone(t *testing.T) {
 	client := configMapsAs(t, adminUser, namespace)
 	for what, cm := range map[string]*corev1.ConfigMap{
 		"a stranger's of a like name":     snapshot("a-runtime-snapshot", nil),
+		"a stranger's with an owner":      owned(snapshot("o-runtime-snapshot", nil), "v1", "Pod"),
+		"that of another kind of job":     owned(snapshot("k-runtime-snapshot", nil), "example.com/v1", "TrainJob"),
 		"another of ours":                 snapshot("a-mpi-hostfile", ours),
-		"a name that only begins like it": snapshot("runtime-snapshot-of-mine", ours),
+		"a name that only begins like it": owned(snapshot("runtime-snapshot-of-mine", ours), trainer.SchemeGroupVersion.String(), trainer.TrainJobKind),
 	} {
 		t.Run(what, func(t *testing.T) {
 			if _, err := client.Create(t.Context(), cm, metav1.CreateOptions{}); err != nil {
@@ -144,11 +156,27 @@ func TestThePolicyLeavesOtherConfigMapsAlone(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a stranger's cannot be given our label", func(t *testing.T) {
-		if _, err := client.Create(t.Context(), snapshot("b-runtime-snapshot", nil), metav1.CreateOptions{}); err != nil {
+	for what, patch := range map[string]string{
+		"our label":           `{"metadata":{"labels":{"` + trainer.LabelTrainJobName + `":"b"}}}`,
+		"a TrainJob as owner": `{"metadata":{"ownerReferences":[{"apiVersion":"trainer.kubeflow.org/v1alpha1","kind":"TrainJob","name":"b","uid":"u","controller":true}]}}`,
+	} {
+		t.Run("a stranger's cannot be given "+what, func(t *testing.T) {
+			cm := snapshot(strings.ReplaceAll(strings.ToLower(what), " ", "-")+"-runtime-snapshot", nil)
+			if _, err := client.Create(t.Context(), cm, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			_, err := client.Patch(t.Context(), cm.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+			if !apierrors.IsForbidden(err) {
+				t.Errorf("want a refusal as forbidden, got: %v", err)
+			}
+		})
+	}
+	t.Run("one that a TrainJob owns cannot be disowned", func(t *testing.T) {
+		cm := owned(snapshot("d-runtime-snapshot", nil), trainer.SchemeGroupVersion.String(), trainer.TrainJobKind)
+		if _, err := configMapsAs(t, controllerUser, namespace).Create(t.Context(), cm, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		_, err := client.Patch(t.Context(), "b-runtime-snapshot", types.MergePatchType, []byte(`{"metadata":{"labels":{"`+trainer.LabelTrainJobName+`":"b"}}}`), metav1.PatchOptions{})
+		_, err := client.Patch(t.Context(), cm.Name, types.MergePatchType, []byte(`{"metadata":{"ownerReferences":null}}`), metav1.PatchOptions{})
 		if !apierrors.IsForbidden(err) {
 			t.Errorf("want a refusal as forbidden, got: %v", err)
 		}

@@ -61,23 +61,32 @@ func TestEveryFieldOfARuntimeCanBeEdited(t *testing.T) {
 		"the jobs":  {template(`replicatedJobs: [{name: other, template: {spec: {template: {spec: {containers: [{name: x, image: "x:1"}]}}}}}]`)},
 	} {
 		for _, resource := range runtimeKinds {
-			t.Run(kinds[resource]+": "+field, func(t *testing.T) {
+			t.Run(kinds[resource]+": "+field+" of a runtime in use", func(t *testing.T) {
 				t.Parallel()
 				runtime := create(t, resource, fullRuntime, already[field], "metadata: {generateName: edited-}")
+				use(t, runtime)
 				for _, edit := range edits {
 					patch(t, resource, runtime.GetName(), edit) // fails the test if refused
 				}
 			})
 			// From absent to present is the direction that a rule of the kind
 			// "self == oldSelf" would not even notice.
-			t.Run(kinds[resource]+": "+field+" of a plain runtime", func(t *testing.T) {
+			t.Run(kinds[resource]+": "+field+" of a plain runtime in use", func(t *testing.T) {
 				t.Parallel()
 				runtime := create(t, resource, baseRuntime, jobs(``), "metadata: {name: null, generateName: edited-}")
+				use(t, runtime)
 				patch(t, resource, runtime.GetName(), edits[0])
 				patch(t, resource, runtime.GetName(), edits[len(edits)-1])
 			})
 		}
 	}
+}
+
+// use creates a job of a runtime.
+func use(t *testing.T, runtime *unstructured.Unstructured) {
+	t.Helper()
+	create(t, trainJobs, baseJob, `metadata: {name: null, generateName: uses-}`,
+		`spec: {runtimeRef: {kind: `+runtime.GetKind()+`, name: `+runtime.GetName()+`}}`)
 }
 
 // A schema without metadata below the template would silently prune the labels by which
