@@ -17,7 +17,7 @@ type ReviewResult string
 const (
 	ReviewAllowed   ReviewResult = "allowed"
 	ReviewRefused   ReviewResult = "refused"
-	ReviewError     ReviewResult = "error"     // no verdict: the API server could not be read
+	ReviewError     ReviewResult = "error"     // no verdict: the API server could not be read, or too many asked
 	ReviewPanic     ReviewResult = "panic"     // no verdict: a bug
 	ReviewMalformed ReviewResult = "malformed" // what was sent is no review
 )

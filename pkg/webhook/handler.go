@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"mime"
 	"net/http"
 	"runtime/debug"
+	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,9 +21,17 @@ import (
 	"github.com/trainjob/controller/pkg/metrics"
 )
 
-// MaxBody is the most bytes of a request. The API server takes objects of 3 MiB at
-// most, and a review of an update holds two.
-const MaxBody = 8 << 20
+const (
+	// MaxBody is the most bytes of a request. The API server takes objects of 3 MiB at
+	// most, and a review of an update holds two and who asks for it.
+	MaxBody = 2*(3<<20) + 1<<18
+	// smallBody is what nearly all reviews are smaller than. That much of a request is
+	// read whoever sends it, and costs about as much memory as its connection does.
+	smallBody = 1 << 16
+	// maxWait for a place is as long as the configurations let the API server wait for an
+	// answer.
+	maxWait = 5 * time.Second
+)
 
 // review judges one request. It must not keep or change the request.
 type review func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse
@@ -32,8 +42,32 @@ type handler struct {
 	review  review
 	clock   clock.PassiveClock
 	metrics *metrics.Webhook
-	// slots bound the number of reviews that are read and judged at the same time.
-	slots chan struct{}
+	limits  *limits
+}
+
+// limits bound the memory that requests can take, all paths together.
+type limits struct {
+	// judged has a place for each review that is decoded and judged at the same time.
+	// Nobody holds one while its request is still on the way, so that slow clients keep
+	// nobody from being answered.
+	judged chan struct{}
+	// large has a place for each request of more than smallBody that is in memory, until
+	// it is answered. Slow clients can hold these, and then small reviews still pass.
+	large chan struct{}
+}
+
+func newLimits(judged, large int) *limits {
+	return &limits{judged: make(chan struct{}, judged), large: make(chan struct{}, large)}
+}
+
+// enter waits for a place. The error says that none became free in time.
+func enter(ctx context.Context, places chan struct{}) error {
+	select {
+	case places <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return &httpError{http.StatusServiceUnavailable, "too many reviews at a time: try again"}
+	}
 }
 
 // httpError is an answer to what is no admission review.
@@ -48,19 +82,21 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	started := h.clock.Now()
 	result := metrics.ReviewMalformed
 	defer func() { h.metrics.Reviewed(h.path, result, h.clock.Since(started)) }()
-	select {
-	case h.slots <- struct{}{}:
-		defer func() { <-h.slots }()
-	case <-r.Context().Done():
-		return // nobody waits for an answer any more
-	}
-	asked, err := read(w, r)
+	asked, leave, err := h.take(w, r)
+	defer leave()
 	if err != nil {
+		if statusOf(err) >= http.StatusInternalServerError {
+			result = metrics.ReviewError
+		}
 		refuseHTTP(w, err)
 		return
 	}
 	var response *admissionv1.AdmissionResponse
 	response, result = h.answer(r.Context(), asked.Request)
+	respond(w, response)
+}
+
+func respond(w http.ResponseWriter, response *admissionv1.AdmissionResponse) {
 	body, err := json.Marshal(&admissionv1.AdmissionReview{TypeMeta: reviewType, Response: response})
 	if err != nil { // cannot be: all of it is plain values
 		refuseHTTP(w, err)
@@ -71,29 +107,111 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body)
 }
 
+// answerProbe allows what is a review. It stands outside of the limits: a server that is
+// busy is ready all the same.
+func answerProbe(w http.ResponseWriter, r *http.Request) {
+	if err := checkHead(r); err != nil {
+		refuseHTTP(w, err)
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, smallBody))
+	if err != nil {
+		refuseHTTP(w, readError(err))
+		return
+	}
+	asked, err := decodeReview(body)
+	if err != nil {
+		refuseHTTP(w, err)
+		return
+	}
+	response := allowed()
+	response.UID = asked.Request.UID
+	respond(w, response)
+}
+
 var reviewType = metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"}
 
-// read takes the review out of a request, or says what is wrong with it.
-func read(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionReview, error) {
+// take reads a request, waits until it may be judged, and decodes it, or says what is
+// wrong with it. leave, never nil, is to be called when it is answered.
+func (h *handler) take(w http.ResponseWriter, r *http.Request) (asked *admissionv1.AdmissionReview, leave func(), err error) {
+	var held []chan struct{}
+	leave = func() {
+		for _, places := range held {
+			<-places
+		}
+	}
+	// Not only until the client goes: as long as its body is not read, the server does
+	// not notice.
+	waiting, cancel := context.WithTimeout(r.Context(), maxWait)
+	defer cancel()
+	hold := func(places chan struct{}) error {
+		err := enter(waiting, places)
+		if err == nil {
+			held = append(held, places)
+		}
+		return err
+	}
+	if err := checkHead(r); err != nil {
+		return nil, leave, err
+	}
+	limited := http.MaxBytesReader(w, r.Body, MaxBody)
+	body, err := io.ReadAll(io.LimitReader(limited, smallBody+1))
+	if err == nil && len(body) > smallBody {
+		if err := hold(h.limits.large); err != nil {
+			return nil, leave, err
+		}
+		readUntil(w, h.clock.Now().Add(readTimeout)) // the wait was not its client's fault
+		body, err = readOn(body, limited, r.ContentLength)
+	}
+	if err != nil {
+		return nil, leave, readError(err)
+	}
+	// The deadline is for what has arrived now. It would end the request's context.
+	readUntil(w, time.Time{})
+	if err := hold(h.limits.judged); err != nil {
+		return nil, leave, err
+	}
+	asked, err = decodeReview(body)
+	return asked, leave, err
+}
+
+// readUntil sets the deadline of a request. What has none, a test's recorder, does without.
+func readUntil(w http.ResponseWriter, deadline time.Time) {
+	_ = http.NewResponseController(w).SetReadDeadline(deadline)
+}
+
+// readOn reads the rest of a large body, whose length is negative if it is not known.
+func readOn(start []byte, rest io.Reader, length int64) ([]byte, error) {
+	if length < 0 {
+		length = MaxBody
+	}
+	// All the room at once: a buffer that grows would be in memory twice.
+	body := bytes.NewBuffer(make([]byte, 0, length+2*bytes.MinRead))
+	body.Write(start)
+	_, err := body.ReadFrom(rest)
+	return body.Bytes(), err
+}
+
+// checkHead says what is wrong with a request before its body is read.
+func checkHead(r *http.Request) error {
 	if r.Method != http.MethodPost {
-		return nil, &httpError{http.StatusMethodNotAllowed, "admission reviews come by POST, not " + r.Method}
+		return &httpError{http.StatusMethodNotAllowed, "admission reviews come by POST, not " + r.Method}
 	}
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
-		return nil, &httpError{http.StatusUnsupportedMediaType, fmt.Sprintf("Content-Type is %q, want application/json", r.Header.Get("Content-Type"))}
+		return &httpError{http.StatusUnsupportedMediaType, fmt.Sprintf("Content-Type is %q, want application/json", r.Header.Get("Content-Type"))}
 	}
-	tooLarge := &httpError{http.StatusRequestEntityTooLarge, fmt.Sprintf("the review is larger than %d bytes", MaxBody)}
 	if r.ContentLength > MaxBody {
-		return nil, tooLarge
+		return readError(&http.MaxBytesError{Limit: MaxBody})
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
+	return nil
+}
+
+func readError(err error) error {
 	var over *http.MaxBytesError
-	switch {
-	case errors.As(err, &over):
-		return nil, tooLarge
-	case err != nil:
-		return nil, &httpError{http.StatusBadRequest, fmt.Sprintf("read the review: %v", err)}
+	if errors.As(err, &over) {
+		return &httpError{http.StatusRequestEntityTooLarge, fmt.Sprintf("the review is larger than %d bytes", over.Limit)}
 	}
-	return decodeReview(body)
+	return &httpError{http.StatusBadRequest, fmt.Sprintf("read the review: %v", err)}
 }
 
 // decodeReview reads an AdmissionReview with a request in it.
@@ -112,12 +230,16 @@ func decodeReview(body []byte) (*admissionv1.AdmissionReview, error) {
 	return asked, nil
 }
 
-func refuseHTTP(w http.ResponseWriter, err error) {
-	status := http.StatusInternalServerError
+func statusOf(err error) int {
 	var known *httpError
 	if errors.As(err, &known) {
-		status = known.status
+		return known.status
 	}
+	return http.StatusInternalServerError
+}
+
+func refuseHTTP(w http.ResponseWriter, err error) {
+	status := statusOf(err)
 	if status == http.StatusMethodNotAllowed {
 		w.Header().Set("Allow", http.MethodPost)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	componentmetrics "k8s.io/component-base/metrics"
 	"k8s.io/utils/clock"
 
 	"github.com/trainjob/controller/pkg/metrics"
@@ -59,7 +60,7 @@ func answered(t testing.TB, recorder *httptest.ResponseRecorder, uid string) *ad
 }
 
 func handlerOf(review review) *handler {
-	return &handler{path: "/x", review: review, clock: clock.RealClock{}, metrics: metrics.NewWebhook("/x"), slots: make(chan struct{}, 1)}
+	return &handler{path: "/x", review: review, clock: clock.RealClock{}, metrics: metrics.NewWebhook("/x"), limits: newLimits(1, 1)}
 }
 
 func TestWhatIsNoReviewIsRefused(t *testing.T) {
@@ -127,12 +128,78 @@ func TestAPanicIsAnsweredAndTheNextReviewToo(t *testing.T) {
 }
 
 func TestWhoWaitsInVainIsForgotten(t *testing.T) {
-	h := handlerOf(func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse { return allowed() })
-	h.slots <- struct{}{}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	request := httptest.NewRequest(http.MethodPost, "/x", strings.NewReader(someReview)).WithContext(ctx)
-	h.ServeHTTP(httptest.NewRecorder(), request) // returns
+	large := `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"a","name":"` + strings.Repeat("x", smallBody) + `"}}`
+	cases := map[string]struct {
+		body   string
+		places func(*limits) chan struct{}
+		media  string
+		result string
+	}{
+		"for being judged":               {someReview, func(l *limits) chan struct{} { return l.judged }, "application/json", "error"},
+		"for room in memory":             {large, func(l *limits) chan struct{} { return l.large }, "application/json", "error"},
+		"not at all when it is nonsense": {someReview, func(l *limits) chan struct{} { return l.judged }, "text/plain", "malformed"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			h := handlerOf(func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse { return allowed() })
+			registry := componentmetrics.NewKubeRegistry()
+			if err := h.metrics.Register(registry.Register); err != nil {
+				t.Fatal(err)
+			}
+			tc.places(h.limits) <- struct{}{}
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			request := httptest.NewRequest(http.MethodPost, "/x", strings.NewReader(tc.body)).WithContext(ctx)
+			request.Header.Set("Content-Type", tc.media)
+			h.ServeHTTP(httptest.NewRecorder(), request) // returns
+			families, err := registry.Gather()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var counted []string
+			for _, family := range families {
+				for _, series := range family.GetMetric() {
+					for _, label := range series.GetLabel() {
+						if label.GetName() == "result" {
+							counted = append(counted, label.GetValue())
+						}
+					}
+				}
+			}
+			if diff := cmp.Diff([]string{tc.result}, counted); diff != "" {
+				t.Errorf("results (-want +got):\n%s", diff)
+			}
+			if n := len(h.limits.judged) + len(h.limits.large); n != 1 {
+				t.Errorf("%d places are held, want the one of this test", n)
+			}
+		})
+	}
+}
+
+func TestALargeReviewIsReadWholeAndLeavesItsPlaces(t *testing.T) {
+	name := strings.Repeat("x", 3*smallBody)
+	large := `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"a","name":"` + name + `"}}`
+	h := handlerOf(func(_ context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+		if request.Name != name {
+			t.Errorf("the name has %d bytes, want %d", len(request.Name), len(name))
+		}
+		return allowed()
+	})
+	for _, known := range []bool{true, false} {
+		request := httptest.NewRequest(http.MethodPost, "/x", strings.NewReader(large))
+		if !known {
+			request.ContentLength = -1
+		}
+		request.Header.Set("Content-Type", "application/json")
+		recorder := httptest.NewRecorder()
+		h.ServeHTTP(recorder, request)
+		if !answered(t, recorder, "a").Allowed {
+			t.Error("it is refused")
+		}
+	}
+	if n := len(h.limits.judged) + len(h.limits.large); n != 0 {
+		t.Errorf("%d places are still held", n)
+	}
 }
 
 func TestResultsAreCounted(t *testing.T) {

@@ -38,9 +38,14 @@ const (
 func Paths() []string { return []string{PathMutateTrainJob, PathValidateTrainJob, PathValidateRuntime} }
 
 const (
-	// maxReviews is how many reviews are judged at the same time; more wait. With
-	// MaxBody it bounds the memory that requests can take.
+	// maxReviews is how many reviews are judged at the same time, and maxLarge how many
+	// large ones are in memory; more wait. They bound what requests take to
+	// maxReviews × smallBody + maxLarge × MaxBody = 33 MiB, and a few times that once
+	// they are decoded, which the memory limit of the Deployment has room for.
 	maxReviews = 128
+	maxLarge   = 4
+	// readTimeout is short: the API server sends what it has at once.
+	readTimeout = 3 * time.Second
 	// drainTimeout is longer than the API server waits for an answer.
 	drainTimeout = 10 * time.Second
 )
@@ -57,22 +62,21 @@ type Config struct {
 // NewHandler answers admission reviews.
 func NewHandler(config Config) http.Handler {
 	jobs := &trainJobs{sources: config.Sources, opaque: config.OpaqueKinds, clock: config.Clock}
-	slots := make(chan struct{}, maxReviews)
-	mux := http.NewServeMux()
-	for path, review := range map[string]review{
+	return newMux(newLimits(maxReviews, maxLarge), map[string]review{
 		PathMutateTrainJob:   jobs.fillIn,
 		PathValidateTrainJob: jobs.check,
 		PathValidateRuntime:  checkRuntime,
-	} {
-		mux.Handle(path, &handler{path: path, review: review, clock: config.Clock, metrics: config.Metrics, slots: slots})
-	}
-	// Not measured: nobody's request waits for it. These metrics are registered nowhere.
-	mux.Handle(pathProbe, &handler{path: pathProbe, review: allow, clock: config.Clock, metrics: metrics.NewWebhook(), slots: slots})
-	return mux
+	}, config)
 }
 
-func allow(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
-	return allowed()
+func newMux(limits *limits, reviews map[string]review, config Config) http.Handler {
+	mux := http.NewServeMux()
+	for path, review := range reviews {
+		mux.Handle(path, &handler{path: path, review: review, clock: config.Clock, metrics: config.Metrics, limits: limits})
+	}
+	// Not measured: nobody's request waits for it.
+	mux.HandleFunc(pathProbe, answerProbe)
+	return mux
 }
 
 // ProbeRequest makes a review that NewHandler's handler allows whatever it knows.
@@ -132,7 +136,7 @@ func Serve(ctx context.Context, address string, settings TLS, handler http.Handl
 		http: &http.Server{
 			Protocols:         protocols,
 			TLSConfig:         &tls.Config{GetCertificate: settings.GetCertificate, MinVersion: settings.MinVersion},
-			ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second,
+			ReadHeaderTimeout: readTimeout, ReadTimeout: readTimeout, WriteTimeout: 30 * time.Second,
 			// Longer than API servers keep a connection, so that they end it and never
 			// send a review into one that is just being closed.
 			IdleTimeout: 3 * time.Minute, MaxHeaderBytes: 1 << 16,

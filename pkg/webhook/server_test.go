@@ -5,13 +5,18 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	admissionv1 "k8s.io/api/admission/v1"
 	certutil "k8s.io/client-go/util/cert"
+	"k8s.io/utils/clock"
+
+	"github.com/trainjob/controller/pkg/metrics"
 )
 
 // serving starts a server at a free port, and makes a client that trusts it.
@@ -138,5 +143,103 @@ func TestAReviewThatIsTooLargeIsAnsweredOverTheWire(t *testing.T) {
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusRequestEntityTooLarge {
 		t.Errorf("got %s", response.Status)
+	}
+}
+
+// stalled opens connections whose requests never arrive whole.
+func stalled(t *testing.T, n int, server *Server, config *tls.Config, path string, length int, sent string) {
+	t.Helper()
+	for range n {
+		connection, err := tls.Dial("tcp", server.Address(), config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = connection.Close() })
+		if _, err := fmt.Fprintf(connection, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", path, length, sent); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestSlowClientsKeepNobodyFromAnAnswer(t *testing.T) {
+	cases := map[string]struct {
+		clients, length int
+		sent            string
+	}{
+		"with small requests": {maxReviews, 1000, "{"},
+		"with large requests": {2 * maxLarge, MaxBody, strings.Repeat(" ", 2*smallBody)},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			judged := handlerOf(func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse { return allowed() })
+			judged.limits = newLimits(maxReviews, maxLarge)
+			server, client, config := serving(t, TLS{MinVersion: tls.VersionTLS13}, judged)
+			stalled(t, tc.clients, server, config, "/x", tc.length, tc.sent)
+			for range 20 { // among them some after all the slow ones have been taken up
+				if n := len(judged.limits.judged); n != 0 {
+					t.Errorf("%d requests that have not arrived hold a place", n)
+				}
+				response, err := client.Post("https://"+server.Address()+"/x", "application/json", strings.NewReader(someReview))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if response.StatusCode != http.StatusOK {
+					t.Errorf("got %s", response.Status)
+				}
+				_, _ = io.Copy(io.Discard, response.Body)
+				response.Body.Close()
+			}
+		})
+	}
+}
+
+func TestTheTimeToArriveIsNotTheTimeToBeJudged(t *testing.T) {
+	ended := make(chan error, 1)
+	server, client, _ := serving(t, TLS{MinVersion: tls.VersionTLS13}, handlerOf(func(ctx context.Context, _ *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+		select {
+		case <-ctx.Done():
+		case <-time.After(readTimeout + time.Second):
+		}
+		ended <- ctx.Err()
+		return allowed()
+	}))
+	response, err := client.Post("https://"+server.Address()+"/x", "application/json", strings.NewReader(someReview))
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	if err := <-ended; err != nil {
+		t.Errorf("the review was cut off: %v", err)
+	}
+}
+
+func TestABusyServerIsReady(t *testing.T) {
+	release, judging := make(chan struct{}), make(chan struct{}, maxReviews)
+	full := newLimits(1, 1)
+	mux := newMux(full, map[string]review{"/x": func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+		judging <- struct{}{}
+		<-release
+		return allowed()
+	}}, Config{Clock: clock.RealClock{}, Metrics: metrics.NewWebhook()})
+	server, client, _ := serving(t, TLS{MinVersion: tls.VersionTLS13}, mux)
+	t.Cleanup(func() { close(release) })
+	go func() {
+		if response, err := client.Post("https://"+server.Address()+"/x", "application/json", strings.NewReader(someReview)); err == nil {
+			response.Body.Close()
+		}
+	}()
+	<-judging
+	full.large <- struct{}{}
+	request, err := ProbeRequest(t.Context(), "https://"+server.Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if err := CheckProbe(response); err != nil {
+		t.Error(err)
 	}
 }

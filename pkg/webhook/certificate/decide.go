@@ -38,6 +38,9 @@ type Plan struct {
 // Decide says what to do next.
 func Decide(s Situation) Plan {
 	p := Plan{Issue: s.Stored.describe(s.Now, s.Names), Serve: s.choose()}
+	if p.Issue == "" && s.Stored.lacks(s.Bundles, s.Now) {
+		p.Issue = "the webhook configurations trust authorities that are not stored, as if an older Secret had been put back"
+	}
 	if p.Issue != "" {
 		return p
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	certutil "k8s.io/client-go/util/cert"
 )
 
 // called names the pairs of a test, so that a difference can be read.
@@ -26,6 +27,16 @@ func TestDecide(t *testing.T) {
 	broken := parseStored(map[string][]byte{"tls.crt": []byte("nonsense"), "ca.crt": first.Authorities})
 	swapped := *first
 	swapped.Authorities = foreign.Authorities
+	third := made(t, nil, later, name)
+	fourth := made(t, third, later, name)
+	full := made(t, nil, epoch, name)
+	for range maxAuthorities {
+		full = made(t, full, epoch, name)
+	}
+	strange, _, err := certutil.GenerateSelfSignedCertKey("strange", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	day := 24 * time.Hour
 
 	type want struct {
@@ -96,9 +107,22 @@ func TestDecide(t *testing.T) {
 		"what is served and no longer trusted gives way at once to what is": {
 			Situation{Now: later, Stored: foreign, Bundles: [][]byte{foreign.Authorities}, Trusted: trusting(later, foreign.Current), Serving: first.Current},
 			want{Issue: "two thirds", Serve: "foreign"}},
+		"what the configurations trust and an older Secret that was put back does not have is not dropped": {
+			Situation{Now: later, Stored: third, Bundles: [][]byte{fourth.Authorities, third.Authorities}, Trusted: trusting(later, fourth.Current), Serving: fourth.Current},
+			want{Issue: "an older Secret", Serve: "fourth"}},
+		"an authority that has expired may be dropped": {
+			Situation{Now: epoch.Add(lifetime), Stored: third, Bundles: [][]byte{first.Authorities}, Trusted: Trust{}, Serving: third.Current},
+			want{Publish: true, Serve: "third"}},
+		"an authority of somebody else may be dropped": {
+			Situation{Now: later, Stored: third, Bundles: [][]byte{strange}, Serving: third.Current},
+			want{Publish: true, Serve: "third"}},
+		"a Secret that is full is made known whatever is dropped": {
+			Situation{Now: epoch, Stored: full, Bundles: [][]byte{first.Authorities}, Serving: full.Current},
+			want{Publish: true, Serve: "full"}},
 		"without configurations the certificate is served, for whoever asks": {
 			Situation{Now: epoch, Stored: first}, want{Serve: "first"}},
 	}
+	names[third.Current], names[fourth.Current], names[full.Current] = "third", "fourth", "full"
 	names[foreign.Current], names[other.Current] = "foreign", "other"
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -164,7 +188,7 @@ func TestSucceed(t *testing.T) {
 	})
 	t.Run("what is served is kept rather than what was stored", func(t *testing.T) {
 		second := made(t, first, epoch, name)
-		next, err := succeed(second, first.Current, epoch, lifetime, []string{name})
+		next, err := succeed(second, first.Current, nil, epoch, lifetime, []string{name})
 		if err != nil || next.Previous.fingerprint() != first.Current.fingerprint() {
 			t.Errorf("%v; the previous certificate is not the one that is served", err)
 		}

@@ -44,8 +44,8 @@ type Keeper struct {
 	KeeperConfig
 	watch
 
-	// known is the content of the Secret when it was last read or written, for the
-	// case that somebody deletes it.
+	// known is the content of the Secret when it was last read and in order, for the case
+	// that somebody deletes or spoils it.
 	known *Stored
 	trust Trust
 }
@@ -117,7 +117,7 @@ func (k *Keeper) look(ctx context.Context) (settled bool, err error) {
 		logger.Info("Serving a certificate", "expires", plan.Serve.NotAfter(), "names", strings.Join(plan.Serve.Names(), ","))
 	}
 	if plan.Issue != "" {
-		if err := k.renew(ctx, secret, now); err != nil {
+		if err := k.renew(ctx, secret, situation); err != nil {
 			return false, errors.Join(troubles, err)
 		}
 		logger.Info("Made a new webhook certificate", "reason", plan.Issue, "secret", klog.KRef(k.namespaceOf(secret), k.SecretName))
@@ -132,15 +132,10 @@ func (k *Keeper) look(ctx context.Context) (settled bool, err error) {
 	return plan.Settled, errors.Join(troubles, k.observed(configurations, troubles))
 }
 
-// remember keeps the content of the Secret for when it is deleted or spoilt. A process
-// that has not seen it finds at least in the configurations what other replicas may be
-// serving with.
+// remember keeps the content of the Secret for when it is deleted or spoilt.
 func (k *Keeper) remember(s Situation) {
-	switch {
-	case s.Stored != nil && s.Stored.Current != nil:
+	if s.Stored != nil && s.Stored.Current != nil && s.Stored.Current.trustedBy(s.Stored.Authorities, s.Now) {
 		k.known = s.Stored
-	case k.known == nil:
-		k.known = &Stored{Authorities: ownAuthorities(s.Bundles)}
 	}
 }
 
@@ -165,8 +160,8 @@ func (k *Keeper) readSecret(ctx context.Context) (*corev1.Secret, error) {
 }
 
 // renew writes a new certificate into the Secret, or makes the Secret.
-func (k *Keeper) renew(ctx context.Context, secret *corev1.Secret, now time.Time) error {
-	next, err := succeed(k.known, k.Holder.Current(), now, k.Lifetime, k.Names)
+func (k *Keeper) renew(ctx context.Context, secret *corev1.Secret, s Situation) error {
+	next, err := succeed(k.known, k.Holder.Current(), s.Bundles, s.Now, k.Lifetime, k.Names)
 	if err != nil {
 		return err
 	}

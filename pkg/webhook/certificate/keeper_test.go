@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -276,6 +277,49 @@ func TestASpoiltSecretIsPutRight(t *testing.T) {
 	}
 	if stored := parseStored(w.secret().Data); stored.Current == nil || w.secret().Labels["team"] != "infra" {
 		t.Errorf("the Secret is not put right: %v, labels %v", stored.Broken, w.secret().Labels)
+	}
+}
+
+func TestNoChangeOfTheSecretLeavesAMomentWithoutTrust(t *testing.T) {
+	cases := map[string]func(now, before *corev1.Secret){
+		"the authorities are taken out":            func(now, _ *corev1.Secret) { delete(now.Data, "ca.crt") },
+		"the authorities are those of before":      func(now, before *corev1.Secret) { now.Data["ca.crt"] = before.Data["ca.crt"] },
+		"an older one that is valid is put back":   func(now, before *corev1.Secret) { now.Data = before.Data },
+		"an older one is put back, no authorities": func(now, before *corev1.Secret) { now.Data = before.Data; delete(now.Data, "ca.crt") },
+		"all of it is taken out":                   func(now, _ *corev1.Secret) { now.Data = nil },
+	}
+	for name, change := range cases {
+		for _, started := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, seen first by a replica that has just started: %v", name, started), func(t *testing.T) {
+				w := newWorld(t, mutatingConfiguration(), validatingConfiguration())
+				first, second := w.keeper(), w.keeper()
+				w.steps(first, second)
+				before := w.secret()
+				w.clock.Step(61 * 24 * time.Hour)
+				w.steps(first, second)
+				now := w.secret()
+				if bytes.Equal(now.Data["tls.crt"], before.Data["tls.crt"]) {
+					t.Fatal("the certificate has not been rotated")
+				}
+				change(now, before)
+				if _, err := w.client.CoreV1().Secrets(namespace).Update(t.Context(), now, metav1.UpdateOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				order := []*Keeper{first, second}
+				if started {
+					order = append([]*Keeper{w.keeper()}, order...)
+				}
+				for range 30 {
+					for _, k := range order {
+						w.step(k)
+						w.trusted(first, second)
+					}
+					w.clock.Step(busyInterval)
+				}
+				w.trusted(order...)
+				w.steps(order...)
+			})
+		}
 	}
 }
 

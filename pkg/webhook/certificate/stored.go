@@ -1,6 +1,7 @@
 package certificate
 
 import (
+	"bytes"
 	"crypto/x509"
 	"fmt"
 	"maps"
@@ -65,9 +66,10 @@ func (s *Stored) into(data map[string][]byte) map[string][]byte {
 }
 
 // succeed makes the content that follows on old (nil if there is none): a new
-// certificate, the one that is served now, and the authorities of both.
-func succeed(old *Stored, serving *Pair, now time.Time, lifetime time.Duration, names []string) (*Stored, error) {
-	var authorities []*x509.Certificate
+// certificate, the one that is served now, and the authorities of both and of all that
+// the bundles of the webhook configurations trust, by which other replicas may be serving.
+func succeed(old *Stored, serving *Pair, bundles [][]byte, now time.Time, lifetime time.Duration, names []string) (*Stored, error) {
+	var known [][]byte
 	var previous *Pair
 	names = slices.Clone(names)
 	if old != nil {
@@ -77,9 +79,7 @@ func succeed(old *Stored, serving *Pair, now time.Time, lifetime time.Duration, 
 		if old.Current != nil && len(old.Current.missing(names)) > 0 {
 			names = append(names, old.Current.Names()...)
 		}
-		authorities = slices.DeleteFunc(parseAuthorities(old.Authorities), func(authority *x509.Certificate) bool {
-			return !now.Before(authority.NotAfter)
-		})
+		known = append(known, old.Authorities)
 		previous = old.Current
 	}
 	if serving.usable(now) {
@@ -93,6 +93,9 @@ func succeed(old *Stored, serving *Pair, now time.Time, lifetime time.Duration, 
 	if err != nil {
 		return nil, err
 	}
+	authorities := ownAuthorities(now, append(known, bundles...))
+	// Those that are cut off are the oldest.
+	slices.SortStableFunc(authorities, func(a, b *x509.Certificate) int { return b.NotAfter.Compare(a.NotAfter) })
 	authorities = slices.Insert(authorities, 0, authority)
 	return &Stored{
 		Current: current, Previous: previous,
@@ -100,17 +103,30 @@ func succeed(old *Stored, serving *Pair, now time.Time, lifetime time.Duration, 
 	}, nil
 }
 
-// ownAuthorities are those in bundles of webhook configurations that were made here.
-func ownAuthorities(bundles [][]byte) []byte {
+// ownAuthorities are those in bundles that were made here and have not expired.
+func ownAuthorities(now time.Time, bundles [][]byte) []*x509.Certificate {
 	var own []*x509.Certificate
-	for _, bundle := range bundles {
+	for i, bundle := range bundles {
+		if i > 0 && bytes.Equal(bundle, bundles[i-1]) {
+			continue // usually they are all the same
+		}
 		for _, authority := range parseAuthorities(bundle) {
-			if authority.Subject.CommonName == commonName && !slices.ContainsFunc(own, authority.Equal) {
+			if authority.Subject.CommonName == commonName && now.Before(authority.NotAfter) && !slices.ContainsFunc(own, authority.Equal) {
 				own = append(own, authority)
 			}
 		}
 	}
-	return encodeAuthorities(own)
+	return own
+}
+
+// lacks says whether the bundles trust an authority made here that the content does not
+// have. Whoever is served by it must not lose its trust. Content that is full is left
+// alone: it would lack something again after every change.
+func (s *Stored) lacks(bundles [][]byte, now time.Time) bool {
+	stored := parseAuthorities(s.Authorities)
+	return len(stored) < maxAuthorities && slices.ContainsFunc(ownAuthorities(now, bundles), func(authority *x509.Certificate) bool {
+		return !slices.ContainsFunc(stored, authority.Equal)
+	})
 }
 
 // describe says what is wrong with the content, "" if it can be used for the names.
