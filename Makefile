@@ -10,7 +10,7 @@ endif
 export KUBE_CACHE_MUTATION_DETECTOR := true
 
 # Must begin like v1.2.3: the metrics library reads it.
-VERSION ?= $(shell git describe --tags --dirty --match 'v[0-9]*' 2>/dev/null || echo v0.0.0-$$(git rev-parse --short HEAD 2>/dev/null || echo unknown))
+VERSION ?= $(shell git describe --tags --dirty --match 'v[0-9]*.[0-9]*.[0-9]*' 2>/dev/null || echo v0.0.0-$$(git rev-parse --short HEAD 2>/dev/null || echo unknown))
 COMMIT := $(shell git rev-parse HEAD 2>/dev/null)
 # The time of everything in the image: of the commit, so that it can be built again.
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
@@ -20,14 +20,18 @@ LDFLAGS := -s -w -X k8s.io/component-base/version.gitVersion=$(VERSION) -X k8s.i
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-18s %s\n", $$1, $$2}'
 
+.PHONY: check-version
+check-version:
+	@[[ '$(VERSION)' =~ ^v[0-9]+\.[0-9]+\.[0-9]+ ]] || { echo "VERSION=$(VERSION): must begin like v1.2.3" >&2; exit 1; }
+
 .PHONY: build
-build: ## Build bin/trainjob-controller.
+build: check-version ## Build bin/trainjob-controller.
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 
 PLATFORMS ?= linux/amd64,linux/arm64
 
 .PHONY: image
-image: ## Build the container image as an OCI archive, bin/trainjob-controller.tar. Needs no Docker.
+image: check-version ## Build the container image as an OCI archive, bin/trainjob-controller.tar. Needs no Docker.
 	cd hack/image && CGO_ENABLED=0 GOFLAGS= go run . -out '$(CURDIR)/bin/trainjob-controller.tar' -platforms '$(PLATFORMS)' \
 		-version '$(VERSION)' -revision '$(COMMIT)' -epoch '$(SOURCE_DATE_EPOCH)' -ldflags '$(LDFLAGS)'
 

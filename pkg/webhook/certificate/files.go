@@ -90,7 +90,7 @@ func (f *Files) reload(logger klog.Logger) {
 	}
 	f.refused = ""
 	if f.Holder.set(pair) {
-		logger.Info("Serving a certificate from files", "dir", f.Dir, "expires", pair.NotAfter())
+		logger.Info("Serving a certificate from files", "dir", f.Dir, "expires", pair.NotAfter().UTC().Format(time.RFC3339))
 	}
 }
 

@@ -114,7 +114,7 @@ func (k *Keeper) look(ctx context.Context) (settled bool, err error) {
 	plan := Decide(situation)
 	logger := klog.FromContext(ctx)
 	if plan.Serve != nil && k.Holder.set(plan.Serve) {
-		logger.Info("Serving a certificate", "expires", plan.Serve.NotAfter(), "names", strings.Join(plan.Serve.Names(), ","))
+		logger.Info("Serving a certificate", "expires", plan.Serve.NotAfter().UTC().Format(time.RFC3339), "names", strings.Join(plan.Serve.Names(), ","))
 	}
 	if plan.Issue != "" {
 		if err := k.renew(ctx, secret, situation); err != nil {
