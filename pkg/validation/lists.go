@@ -164,12 +164,12 @@ func checkLabels(labels map[string]string, path *field.Path) field.ErrorList {
 		}
 		if problems := validation.IsValidLabelValue(labels[key]); len(problems) > 0 {
 			errs = append(errs, invalid(path.Key(shortened(key)), labels[key],
-				"a label's value has at most 63 letters, digits, '-', '_' and '.', and begins and ends with a letter or digit"))
+				"a label's value has at most 63 letters, digits, '-', '_' and '.', and begins and ends with a letter or digit: give it such a value"))
 		}
 	}
 	return errs
 }
 
 func badKey(path *field.Path, key string) *field.Error {
-	return invalid(path, key, "a key consists of letters, digits, '-', '_' and '.', at most 63, after an optional prefix such as example.com/")
+	return invalid(path, key, "a key consists of letters, digits, '-', '_' and '.', at most 63, after an optional prefix such as example.com/: give it such a name")
 }

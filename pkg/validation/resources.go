@@ -27,9 +27,9 @@ func (c containerOf) checkResources() field.ErrorList {
 			case !knownResource(name):
 				errs = append(errs, invalid(path, string(name), "there is no such resource: use cpu, memory, ephemeral-storage, hugepages-SIZE, or the full name of a device such as nvidia.com/gpu"))
 			case quantity.Sign() < 0:
-				errs = append(errs, invalid(path, quantity.String(), "a quantity cannot be negative"))
+				errs = append(errs, invalid(path, quantity.String(), "a quantity cannot be negative: give 0 or more"))
 			case render.ExtendedResource(name) && quantity.MilliValue()%1000 != 0:
-				errs = append(errs, invalid(path, quantity.String(), "%s is counted in whole devices", name))
+				errs = append(errs, invalid(path, quantity.String(), "%s is counted in whole devices: give a whole number", name))
 			}
 		}
 	}
