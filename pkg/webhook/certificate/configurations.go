@@ -35,24 +35,31 @@ type hook struct {
 	Client admissionregistrationv1.WebhookClientConfig
 }
 
-// missingError says that a configuration does not exist.
-type missingError struct{ kind, name string }
-
-func (e *missingError) Error() string {
-	return fmt.Sprintf("there is no %s %q, so that the API server does not ask this webhook: apply artifacts/webhook, or run with --webhook=false", e.kind, e.name)
+// missingError says which configurations of a name do not exist.
+type missingError struct {
+	kinds []string
+	name  string
 }
 
-// read returns the configurations there are. The error is about those that it could not
-// read: a *missingError for each that does not exist.
-func (c Configurations) read(ctx context.Context) ([]configuration, error) {
+func (e *missingError) Error() string {
+	return fmt.Sprintf("there is no %s %q, so that the API server does not ask this webhook: apply artifacts/webhook, or run with --webhook=false", strings.Join(e.kinds, " and no "), e.name)
+}
+
+// read returns the configurations there are, and which are missing, nil if none. The
+// error is about those that it could not read.
+func (c Configurations) read(ctx context.Context) ([]configuration, *missingError, error) {
 	var all []configuration
+	var missing *missingError
 	var errs []error
 	note := func(kind string, err error, make func() configuration) {
 		switch {
 		case err == nil:
 			all = append(all, make())
 		case apierrors.IsNotFound(err):
-			errs = append(errs, &missingError{kind, c.Name})
+			if missing == nil {
+				missing = &missingError{name: c.Name}
+			}
+			missing.kinds = append(missing.kinds, kind)
 		default:
 			errs = append(errs, fmt.Errorf("read %s %q: %w", kind, c.Name, err))
 		}
@@ -73,7 +80,7 @@ func (c Configurations) read(ctx context.Context) ([]configuration, error) {
 		}
 		return found
 	})
-	return all, errors.Join(errs...)
+	return all, missing, errors.Join(errs...)
 }
 
 // publish writes the bundle into the configurations that do not have it. Each write is

@@ -61,7 +61,7 @@ func (f *Files) step(ctx context.Context) time.Duration {
 	defer cancel()
 	logger := klog.FromContext(ctx)
 	f.reload(logger)
-	all, err := f.Configurations.read(ctx)
+	all, missing, err := f.Configurations.read(ctx)
 	if errors.Is(err, context.Canceled) {
 		return busyInterval
 	}
@@ -70,11 +70,12 @@ func (f *Files) step(ctx context.Context) time.Duration {
 		f.assume()
 		return steadyInterval
 	}
-	f.note(logger, f.observed(all, err))
-	if err != nil {
+	err = f.observed(all, troubles(all, missing, err))
+	f.note(logger, err)
+	if err != nil && !isMissing(err) {
 		return busyInterval
 	}
-	return steadyInterval
+	return f.wait(logger, all, missing, busyInterval, steadyInterval)
 }
 
 // reload serves what the files hold now. While they are being replaced, certificate and

@@ -78,24 +78,27 @@ func (k *Keeper) busy() time.Duration   { return min(busyInterval, k.Lifetime/60
 func (k *Keeper) step(ctx context.Context) time.Duration {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	settled, err := k.look(ctx)
+	// In this order: see the package's comment.
+	configurations, missing, err := k.Configurations.read(ctx)
+	found := troubles(configurations, missing, err)
+	settled, err := k.look(ctx, configurations, found)
 	switch {
 	case apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err):
 		return k.busy() // another replica was faster: see what it has written
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		return k.busy() // being stopped
 	}
-	k.note(klog.FromContext(ctx), err)
-	if err == nil && settled {
-		return k.steady()
+	logger := klog.FromContext(ctx)
+	k.note(logger, err)
+	// Where nobody is to be told anything, nothing is under way.
+	if (err == nil && settled) || isMissing(err) {
+		return k.wait(logger, configurations, missing, k.busy(), k.steady())
 	}
 	return k.busy()
 }
 
 // look is one round: gather, decide, write.
-func (k *Keeper) look(ctx context.Context) (settled bool, err error) {
-	// In this order: see the package's comment.
-	configurations, troubles := k.Configurations.read(ctx)
+func (k *Keeper) look(ctx context.Context, configurations []configuration, troubles error) (settled bool, err error) {
 	secret, err := k.readSecret(ctx)
 	if err != nil {
 		return false, errors.Join(troubles, err)
@@ -129,7 +132,7 @@ func (k *Keeper) look(ctx context.Context) (settled bool, err error) {
 		}
 		logger.Info("Told the API server which authorities to trust", "configurations", k.Configurations.Name)
 	}
-	return plan.Settled, errors.Join(troubles, k.observed(configurations, troubles))
+	return plan.Settled, k.observed(configurations, troubles)
 }
 
 // remember keeps the content of the Secret for when it is deleted or spoilt.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -74,7 +75,7 @@ func (w *world) secret() *corev1.Secret {
 // bundles are what the three webhooks trust.
 func (w *world) bundles() [][]byte {
 	w.t.Helper()
-	found, err := (Configurations{Client: w.client.AdmissionregistrationV1(), Name: configurationName}).read(w.t.Context())
+	found, _, err := (Configurations{Client: w.client.AdmissionregistrationV1(), Name: configurationName}).read(w.t.Context())
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -323,22 +324,67 @@ func TestNoChangeOfTheSecretLeavesAMomentWithoutTrust(t *testing.T) {
 	}
 }
 
-func TestWithoutConfigurationsItIsNotReadyAndTriesOn(t *testing.T) {
-	w := newWorld(t, mutatingConfiguration())
+func TestWithoutConfigurationsItIsNotReadyAndTriesOnLessAndLess(t *testing.T) {
+	w := newWorld(t)
 	k := w.keeper()
-	for range 3 {
-		w.step(k)
+	w.step(k) // makes the certificate
+	var waits []time.Duration
+	for range 6 {
+		waits = append(waits, w.step(k)/time.Second)
 	}
-	if _, err := k.Endpoints(); err == nil || !strings.Contains(err.Error(), `no ValidatingWebhookConfiguration "controller"`) || !strings.Contains(err.Error(), "artifacts/webhook") {
-		t.Errorf("got %v, want the missing one named and the remedy", err)
+	if diff := cmp.Diff([]time.Duration{2, 4, 8, 10, 10, 10}, waits); diff != "" {
+		t.Errorf("seconds between looks (-want +got):\n%s", diff)
 	}
-	if _, err := w.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(t.Context(), validatingConfiguration(), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
+	_, err := k.Endpoints()
+	for _, want := range []string{"no MutatingWebhookConfiguration", "no ValidatingWebhookConfiguration", "artifacts/webhook"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q in it", err, want)
+		}
 	}
+	w.create(mutatingConfiguration(), validatingConfiguration())
 	w.steps(k)
 	w.trusted(k)
 	if _, err := k.Endpoints(); err != nil {
 		t.Errorf("still not ready: %v", err)
+	}
+}
+
+// create adds configurations to the API server.
+func (w *world) create(m *admissionregistrationv1.MutatingWebhookConfiguration, v *admissionregistrationv1.ValidatingWebhookConfiguration) {
+	w.t.Helper()
+	api := w.client.AdmissionregistrationV1()
+	_, err := api.MutatingWebhookConfigurations().Create(w.t.Context(), m, metav1.CreateOptions{})
+	if err == nil {
+		_, err = api.ValidatingWebhookConfigurations().Create(w.t.Context(), v, metav1.CreateOptions{})
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func TestWhatOneConfigurationAsksIsAnsweredWithoutTheOther(t *testing.T) {
+	for name, configuration := range map[string]runtime.Object{
+		"the mutating one": mutatingConfiguration(), "the validating one": validatingConfiguration(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, configuration)
+			k := w.keeper()
+			w.steps(k)
+			w.trusted(k)
+			if endpoints, err := k.Endpoints(); err != nil || len(endpoints) != 1 {
+				t.Errorf("endpoints %v, %v, want the one service", endpoints, err)
+			}
+			dir := t.TempDir()
+			write(t, dir, filesOf(made(t, nil, epoch, "x")))
+			f, err := w.files(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.step(t.Context())
+			if endpoints, err := f.Endpoints(); err != nil || len(endpoints) != 1 {
+				t.Errorf("with files: endpoints %v, %v, want the one service", endpoints, err)
+			}
+		})
 	}
 }
 

@@ -3,6 +3,7 @@ package certificate
 import (
 	"errors"
 	"sync"
+	"time"
 
 	"k8s.io/klog/v2"
 )
@@ -13,12 +14,50 @@ type watch struct {
 	endpoints []Endpoint
 	seen      bool
 	trouble   error
+	// absent says what was missing at the last look, and pause how long it was waited then.
+	absent string
+	pause  time.Duration
+}
+
+// troubles are what is wrong with the configurations. One that is missing is none as long
+// as there is another: what the other asks must be answered.
+func troubles(all []configuration, missing *missingError, err error) error {
+	if err == nil && len(all) == 0 && missing != nil {
+		return missing
+	}
+	return err
+}
+
+// isMissing says whether all that is wrong is that there are no configurations.
+func isMissing(err error) bool {
+	_, alone := err.(*missingError) //nolint:errorlint // not one among others
+	return alone
+}
+
+// wait says how long to wait when nothing is under way: long, and for a configuration
+// that is missing first short and then longer and longer.
+func (w *watch) wait(logger klog.Logger, all []configuration, missing *missingError, busy, steady time.Duration) time.Duration {
+	if missing == nil {
+		w.absent, w.pause = "", 0
+		return steady
+	}
+	if now := missing.Error(); now != w.absent {
+		w.absent, w.pause = now, 0
+		if len(all) > 0 { // otherwise it is a trouble, and logged as such
+			logger.Info("A webhook configuration is missing, the other is served", "reason", now)
+		}
+	}
+	w.pause = min(max(busy, 2*w.pause), steady)
+	return w.pause
 }
 
 // observed notes how the API server calls the webhooks.
 func (w *watch) observed(all []configuration, troubles error) error {
 	found, err := endpoints(all)
-	if err = errors.Join(troubles, err); err != nil {
+	if troubles != nil {
+		return troubles
+	}
+	if err != nil {
 		return err
 	}
 	w.mu.Lock()

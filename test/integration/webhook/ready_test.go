@@ -99,10 +99,10 @@ func TestWithoutConfigurationsTheControllerIsNotReady(t *testing.T) {
 	if err := api.ValidatingWebhookConfigurations().Delete(t.Context(), harness.WebhookName, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	awaitReady(t, env.Controller, false, `there is no ValidatingWebhookConfiguration "trainjob-controller"`)
 	if err := api.MutatingWebhookConfigurations().Delete(t.Context(), harness.WebhookName, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	awaitReady(t, env.Controller, false, `there is no MutatingWebhookConfiguration and no ValidatingWebhookConfiguration "trainjob-controller"`)
 	if err := env.RegisterWebhooks(t.Context(), proxy.Address()); err != nil {
 		t.Fatal(err)
 	}
