@@ -160,24 +160,19 @@ func (h *handler) take(w http.ResponseWriter, r *http.Request) (asked *admission
 		if err := hold(h.limits.large); err != nil {
 			return nil, leave, err
 		}
-		readUntil(w, h.clock.Now().Add(readTimeout)) // the wait was not its client's fault
+		// The wait was not the client's fault. What has no deadline, a test's recorder,
+		// does without.
+		_ = http.NewResponseController(w).SetReadDeadline(h.clock.Now().Add(readTimeout))
 		body, err = readOn(body, limited, r.ContentLength)
 	}
 	if err != nil {
 		return nil, leave, readError(err)
 	}
-	// The deadline is for what has arrived now. It would end the request's context.
-	readUntil(w, time.Time{})
 	if err := hold(h.limits.judged); err != nil {
 		return nil, leave, err
 	}
 	asked, err = decodeReview(body)
 	return asked, leave, err
-}
-
-// readUntil sets the deadline of a request. What has none, a test's recorder, does without.
-func readUntil(w http.ResponseWriter, deadline time.Time) {
-	_ = http.NewResponseController(w).SetReadDeadline(deadline)
 }
 
 // readOn reads the rest of a large body, whose length is negative if it is not known.

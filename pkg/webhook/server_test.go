@@ -193,26 +193,6 @@ func TestSlowClientsKeepNobodyFromAnAnswer(t *testing.T) {
 	}
 }
 
-func TestTheTimeToArriveIsNotTheTimeToBeJudged(t *testing.T) {
-	ended := make(chan error, 1)
-	server, client, _ := serving(t, TLS{MinVersion: tls.VersionTLS13}, handlerOf(func(ctx context.Context, _ *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
-		select {
-		case <-ctx.Done():
-		case <-time.After(readTimeout + time.Second):
-		}
-		ended <- ctx.Err()
-		return allowed()
-	}))
-	response, err := client.Post("https://"+server.Address()+"/x", "application/json", strings.NewReader(someReview))
-	if err != nil {
-		t.Fatal(err)
-	}
-	response.Body.Close()
-	if err := <-ended; err != nil {
-		t.Errorf("the review was cut off: %v", err)
-	}
-}
-
 func TestABusyServerIsReady(t *testing.T) {
 	release, judging := make(chan struct{}), make(chan struct{}, maxReviews)
 	full := newLimits(1, 1)

@@ -427,3 +427,16 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	stop()
 	<-done
 }
+
+func TestOnlyContentInOrderIsRemembered(t *testing.T) {
+	first := made(t, nil, epoch, name)
+	spoilt := *first
+	spoilt.Authorities = nil
+	k := newWorld(t).keeper()
+	for _, stored := range []*Stored{first, &spoilt, nil, parseStored(nil)} {
+		k.remember(Situation{Now: epoch, Stored: stored})
+		if k.known != first {
+			t.Errorf("after %+v something else is remembered", stored)
+		}
+	}
+}

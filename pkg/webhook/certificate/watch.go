@@ -30,7 +30,7 @@ func troubles(all []configuration, missing *missingError, err error) error {
 
 // isMissing says whether all that is wrong is that there are no configurations.
 func isMissing(err error) bool {
-	_, alone := err.(*missingError) //nolint:errorlint // not one among others
+	_, alone := err.(*missingError) // not one among others
 	return alone
 }
 
