@@ -1,6 +1,7 @@
 package helpers
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
+	"github.com/trainjob/controller/pkg/runtimesnapshot"
 	"github.com/trainjob/controller/test/builders"
 	"github.com/trainjob/controller/test/harness"
 )
@@ -43,9 +45,16 @@ func TestHelpersFollowASnapshotThatWasTakenAnew(t *testing.T) {
 			if _, err := env.Trainer.TrainerV1alpha1().TrainingRuntimes(namespace).Patch(t.Context(), harness.RuntimeName, types.JSONPatchType, grow, metav1.PatchOptions{}); err != nil {
 				t.Fatal(err)
 			}
+			awaitThreeNodes(t, namespace)
 			if err := env.Core.CoreV1().ConfigMaps(namespace).Delete(t.Context(), first.Name, metav1.DeleteOptions{}); err != nil {
 				t.Fatal(err)
 			}
+			harness.Eventually(t, harness.Soon, func() string {
+				if now := env.Job(t, namespace, "a").Status.RuntimeSnapshot; now == nil || now.UID == first.UID {
+					return "the job still goes by the snapshot that was deleted"
+				}
+				return ""
+			})
 			if err := env.JobSet.JobsetV1alpha2().JobSets(namespace).Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
 				t.Fatal(err)
 			}
@@ -72,6 +81,21 @@ func TestHelpersFollowASnapshotThatWasTakenAnew(t *testing.T) {
 			})
 		})
 	}
+}
+
+// awaitThreeNodes waits until the controller has seen the edit of the runtime: until a job
+// that is new gets a snapshot with it.
+func awaitThreeNodes(t *testing.T, namespace string) {
+	t.Helper()
+	n := 0
+	harness.Eventually(t, harness.Soon, func() string {
+		n++
+		job := env.NewJob(t, namespace, fmt.Sprintf("probe-%d", n), builders.Suspended(true))
+		if !strings.Contains(env.AwaitSnapshot(t, job).Data[runtimesnapshot.DataKey], "numNodes: 3") {
+			return "snapshots are still taken of the runtime before its edit"
+		}
+		return ""
+	})
 }
 
 func minMember(t *testing.T, group *unstructured.Unstructured) int64 {
