@@ -148,9 +148,10 @@ func TestOnlyTheLeaderCountsJobs(t *testing.T) {
 	alone(t)
 	namespace := env.Namespace(t)
 	createRuntime(t, namespace)
-	first := replica(t, "first", electionFlags(t)...)
+	flags := electionFlags(t)
+	first := replica(t, "first", flags...)
 	awaitLeader(t)
-	second := replica(t, "second", electionFlags(t)...)
+	second := replica(t, "second", flags...)
 	env.Create(t, newJob(namespace, "job"))
 	env.AwaitState(t, namespace, "job", trainer.TrainJobPending, trainer.ReasonWaitingForPods, 30*time.Second)
 	told := func(c *harness.Controller) []float64 {

@@ -263,7 +263,7 @@ func TestJSONLogsAreJSON(t *testing.T) {
 }
 
 func TestVersionIsPrinted(t *testing.T) {
-	out, err := exec.CommandContext(t.Context(), env.Binary, "--version").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), env.Binary, "--version").Output()
 	if err != nil || !bytes.HasPrefix(out, []byte("trainjob-controller version ")) {
 		t.Errorf("%v: %s", err, out)
 	}

@@ -40,9 +40,10 @@ func TestJobsThatWaitForATimerAreCountedByTheLeaderAlone(t *testing.T) {
 	alone(t)
 	namespace := env.Namespace(t)
 	createRuntime(t, namespace)
-	first := replica(t, "first", electionFlags(t)...)
+	flags := electionFlags(t)
+	first := replica(t, "first", flags...)
 	awaitLeader(t)
-	second := replica(t, "second", electionFlags(t)...)
+	second := replica(t, "second", flags...)
 	for name, change := range map[string][]builders.JobOption{
 		"deadline": {builders.Deadline(3600)}, "both": {builders.Deadline(3600), builders.TTL(3600)},
 		"neither": nil, "late": {builders.Deadline(1), builders.TTL(3600)},
