@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/trainjob/controller/test/harness"
 )
 
 // bursts measures N TrainJobs that are created at once, and their life afterwards.
@@ -79,7 +81,7 @@ func (a *arena) burst(ctx context.Context, s *subject, n int) error {
 		return err
 	}
 	page.add("resident memory", "MB", rss/1e6)
-	built := counts(done.calls.all)
+	built := harness.Summary(done.calls.all)
 	for _, what := range sorted(built) {
 		page.add("calls: "+what, "per job", float64(built[what])/float64(n))
 	}

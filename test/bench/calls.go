@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/trainjob/controller/test/cluster"
+	"github.com/trainjob/controller/test/harness"
 )
 
 // calls reads a user's calls to the API server out of the audit log.
@@ -64,7 +65,7 @@ func (c *calls) without(ctx context.Context, kind func(cluster.AuditEvent) bool)
 			break
 		}
 		if time.Since(begin) > restless {
-			return time.Time{}, fmt.Errorf("%s still writes after %v: %v", c.user, restless, counts(fresh))
+			return time.Time{}, fmt.Errorf("%s still writes after %v: %v", c.user, restless, harness.Summary(fresh))
 		}
 		if err := sleep(ctx, c.arena.bench.options.quiet); err != nil {
 			return time.Time{}, err
@@ -82,22 +83,6 @@ func (c *calls) last() time.Time {
 		}
 	}
 	return last
-}
-
-// counts by verb and resource.
-func counts(events []cluster.AuditEvent) map[string]int {
-	n := map[string]int{}
-	for _, e := range events {
-		what := e.Verb + " " + e.Resource
-		if e.Subresource != "" {
-			what += "/" + e.Subresource
-		}
-		if e.Code >= 400 {
-			what += fmt.Sprintf(" (%d)", e.Code)
-		}
-		n[what]++
-	}
-	return n
 }
 
 // statusWrites is the most that any one TrainJob's status was written, and all together.

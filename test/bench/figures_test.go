@@ -12,6 +12,7 @@ import (
 
 	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
 	"github.com/trainjob/controller/test/cluster"
+	"github.com/trainjob/controller/test/harness"
 )
 
 func TestQuantile(t *testing.T) {
@@ -83,7 +84,7 @@ func TestCallsAreCounted(t *testing.T) {
 		"create configmaps": 1, "create jobsets": 1, "create jobsets (409)": 1, "create events": 1, "update leases": 1,
 		"get trainjobs": 1, "patch trainjobs/status": 3, "patch trainjobs/status (409)": 1,
 	}
-	if diff := cmp.Diff(want, counts(events)); diff != "" {
+	if diff := cmp.Diff(want, harness.Summary(events)); diff != "" {
 		t.Errorf("counts differ (-want +got):\n%s", diff)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/trainjob/controller/test/builders"
+	"github.com/trainjob/controller/test/harness"
 )
 
 // foreign measures what other people's objects cost a controller.
@@ -89,7 +90,7 @@ func (a *arena) besides(ctx context.Context, page *page, s *subject) error {
 	if _, err := calls.settle(ctx); err != nil {
 		return err
 	}
-	page.add("calls but the Lease's", "", float64(len(calls.all)-counts(calls.all)["get leases"]-counts(calls.all)["update leases"]))
+	page.add("calls but the Lease's", "", float64(len(calls.all)-harness.Summary(calls.all)["get leases"]-harness.Summary(calls.all)["update leases"]))
 	return a.newJob(ctx, page, "one new job afterwards, create to JobSet")
 }
 

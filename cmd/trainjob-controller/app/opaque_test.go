@@ -5,24 +5,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 )
-
-func parsed(t *testing.T, args ...string) *Options {
-	t.Helper()
-	options := NewOptions()
-	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	sections := options.Flags()
-	for _, section := range sections.FlagSets {
-		flags.AddFlagSet(section)
-	}
-	if err := flags.Parse(args); err != nil {
-		t.Fatal(err)
-	}
-	return options
-}
 
 func TestOpaqueKindsAreReadFromTheFlag(t *testing.T) {
 	slurm := schema.GroupKind{Group: "slurm.example.com", Kind: "SlurmRuntime"}

@@ -16,21 +16,27 @@ func TestDefaultsAreValid(t *testing.T) {
 	}
 }
 
-func TestEveryWrongFlagIsNamedAtOnce(t *testing.T) {
+// parsed are options that a command line has filled in.
+func parsed(t *testing.T, args ...string) *Options {
+	t.Helper()
 	options := NewOptions()
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	sections := options.Flags()
 	for _, section := range sections.FlagSets {
 		flags.AddFlagSet(section)
 	}
-	err := flags.Parse([]string{
+	if err := flags.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return options
+}
+
+func TestEveryWrongFlagIsNamedAtOnce(t *testing.T) {
+	options := parsed(t,
 		"--kube-api-qps=0", "--kube-api-burst=-1", "--concurrent-snapshot-syncs=0", "--concurrent-jobset-syncs=-3",
 		"--concurrent-lifecycle-syncs=0", "--active-deadline-from=Creation", "--bind-address=8080", "--leader-elect-renew-deadline=1s",
 		"--leader-elect-lease-duration=1s", "--leader-elect-resource-name=", "--leader-elect-resource-lock=endpoints",
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	)
 	var got []string
 	for _, err := range options.Validate() {
 		name, _, _ := strings.Cut(err.Error(), ":")

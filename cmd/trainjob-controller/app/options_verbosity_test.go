@@ -5,30 +5,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
 
 	"github.com/trainjob/controller/pkg/verbosity"
 )
 
-// withFlags are options that a command line has filled in.
-func withFlags(t *testing.T, args ...string) *Options {
-	t.Helper()
-	options := NewOptions()
-	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	sections := options.Flags()
-	for _, section := range sections.FlagSets {
-		flags.AddFlagSet(section)
-	}
-	if err := flags.Parse(args); err != nil {
-		t.Fatal(err)
-	}
-	return options
-}
-
 func TestVerbositiesAreReadFromOneFlagOrSeveral(t *testing.T) {
-	options := withFlags(t, "--verbosity-of=snapshot=4,jobset=0", "--verbosity-of=webhook=2", "--verbosity-of=deadline=1,ttl=100")
+	options := parsed(t, "--verbosity-of=snapshot=4,jobset=0", "--verbosity-of=webhook=2", "--verbosity-of=deadline=1,ttl=100")
 	if errs := options.Validate(); len(errs) > 0 {
 		t.Error(errs)
 	}
@@ -39,7 +23,7 @@ func TestVerbositiesAreReadFromOneFlagOrSeveral(t *testing.T) {
 }
 
 func TestEveryVerbosityThatIsWrongIsNamedWithItsRemedy(t *testing.T) {
-	options := withFlags(t, "--verbosity-of=snapshot,queue=4,jobset=much,deadline=-1,ttl=101,webhook=,snapshot=2,snapshot=3")
+	options := parsed(t, "--verbosity-of=snapshot,queue=4,jobset=much,deadline=-1,ttl=101,webhook=,snapshot=2,snapshot=3")
 	var got []string
 	for _, err := range options.Validate() {
 		got = append(got, err.Error())
@@ -62,7 +46,7 @@ func TestEveryVerbosityThatIsWrongIsNamedWithItsRemedy(t *testing.T) {
 func TestTheVerbositiesReachTheComponents(t *testing.T) {
 	var out bytes.Buffer
 	ctx := klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&out))))
-	ctx = withVerbosities(ctx, withFlags(t, "--verbosity-of=snapshot=4,webhook=2"))
+	ctx = withVerbosities(ctx, parsed(t, "--verbosity-of=snapshot=4,webhook=2"))
 	for component, want := range map[string]int{"snapshot": 4, "webhook": 2, "jobset": 0} {
 		logger := verbosity.LoggerOf(ctx, component)
 		if !logger.V(want).Enabled() || logger.V(want+1).Enabled() {

@@ -6,21 +6,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/spf13/pflag"
 )
 
 // webhookFlags parses flags and returns the options, and which flags are wrong.
 func webhookFlags(t *testing.T, args ...string) (*Options, []string) {
 	t.Helper()
-	options := NewOptions()
-	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	sections := options.Flags()
-	for _, section := range sections.FlagSets {
-		flags.AddFlagSet(section)
-	}
-	if err := flags.Parse(args); err != nil {
-		t.Fatal(err)
-	}
+	options := parsed(t, args...)
 	var wrong []string
 	for _, err := range options.Validate() {
 		flag, _, _ := strings.Cut(err.Error(), ":")
