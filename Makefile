@@ -80,12 +80,14 @@ failover: cluster-build ## Take the leader away twenty times while a hundred dea
 test-bench: cluster-build ## Run the benchmark with few TrainJobs, to see that it works and that what it checks holds.
 	CGO_ENABLED=0 go test -count 1 -timeout 10m ./test/bench/...
 
-# What to measure, and how: SCENARIOS=burst,timers N=1000 PEER='command of another
-# controller' BENCHFLAGS='more flags'. docs/performance.md explains them.
+# What to measure, and how: SCENARIOS=burst,timers N=1000 BEFORE='an earlier build of
+# the controller' PEER='command of another controller' BENCHFLAGS='more flags'.
+# docs/performance.md explains them.
 SCENARIOS :=
 N :=
 STEADY :=
 export PEER ?=
+export BEFORE ?=
 FLAGS :=
 BENCHFLAGS :=
 .PHONY: bench

@@ -17,7 +17,7 @@ func (b *bench) bursts(ctx context.Context) error {
 		b.say("burst of %d", n)
 		errs = append(errs, b.each(ctx,
 			func(ctx context.Context, a *arena) error {
-				s, err := a.limit(ctx)
+				s, err := a.limit(ctx, 0)
 				if err != nil {
 					return err
 				}
@@ -43,21 +43,15 @@ func (a *arena) burst(ctx context.Context, s *subject, n int) error {
 	if _, err := s.build(ctx, a, min(n, 20)); err != nil {
 		return fmt.Errorf("warm-up: %w", err)
 	}
-	server, err := a.apiServerCPU()
+	before, err := a.used(s)
 	if err != nil {
 		return err
-	}
-	var before time.Duration
-	if s.process != nil {
-		if before, err = s.process.cpu(); err != nil {
-			return err
-		}
 	}
 	done, err := s.build(ctx, a, n)
 	if err != nil {
 		return err
 	}
-	serverAfter, err := a.apiServerCPU()
+	after, err := a.used(s)
 	if err != nil {
 		return err
 	}
@@ -67,15 +61,10 @@ func (a *arena) burst(ctx context.Context, s *subject, n int) error {
 	page.add("rate", "1/s", float64(n)/took.Seconds())
 	page.add("rate until the last write", "1/s", float64(n)/done.lastWrite.Sub(done.begin).Seconds())
 	page.delays("create to JobSet", a.seen.delays(done.jobs, createdAt, jobSetAt))
-	page.add("CPU of the API server per 1,000 TrainJobs", "s", (serverAfter-server).Seconds()/float64(n)*1000)
+	page.cpu(before, after, n)
 	if s.process == nil {
 		return nil
 	}
-	after, err := s.process.cpu()
-	if err != nil {
-		return err
-	}
-	page.add("CPU per 1,000 TrainJobs", "s", (after-before).Seconds()/float64(n)*1000)
 	rss, err := s.process.memory("VmRSS")
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 )
@@ -17,7 +18,7 @@ import (
 type figure struct {
 	Scenario string  `json:"scenario"`
 	N        int     `json:"n"`
-	Of       string  `json:"of"` // limit, ours or peer
+	Of       string  `json:"of"` // limit, before, ours or peer
 	Metric   string  `json:"metric"`
 	Unit     string  `json:"unit,omitempty"`
 	Value    float64 `json:"value"`
@@ -167,7 +168,10 @@ func (r *results) table(out io.Writer) {
 	var headings []heading
 	rows := map[heading][]string{}
 	cells := map[heading]map[string]map[string]string{}
-	var columns []string
+	columns := []string{limitName, ourName, peerName}
+	if slices.ContainsFunc(r.Figures, func(f figure) bool { return f.Of == beforeName }) {
+		columns = slices.Insert(columns, 1, beforeName)
+	}
 	for _, f := range r.Figures {
 		h := heading{f.Scenario, f.N}
 		if cells[h] == nil {
@@ -178,15 +182,19 @@ func (r *results) table(out io.Writer) {
 		}
 		cells[h][f.Metric][f.Of] = strings.TrimSpace(readable(f.Value) + " " + f.Unit)
 	}
-	for _, of := range []string{limitName, ourName, "peer"} {
-		columns = append(columns, of)
+	row := func(name string, cell func(column string) string) {
+		fmt.Fprintf(out, "| %-58s |", name)
+		for _, column := range columns {
+			fmt.Fprintf(out, " %-14s |", cell(column))
+		}
+		fmt.Fprintln(out)
 	}
 	for _, h := range headings {
-		fmt.Fprintf(out, "\n| %-52s | %-12s | %-12s | %-12s |\n|%s|---|---|---|\n", fmt.Sprintf("**%s, %d TrainJobs**", h.scenario, h.n),
-			columns[0], columns[1], columns[2], strings.Repeat("-", 54))
+		fmt.Fprintln(out)
+		row(fmt.Sprintf("**%s, %d TrainJobs**", h.scenario, h.n), func(column string) string { return column })
+		fmt.Fprintln(out, "|"+strings.Repeat("-", 60)+"|"+strings.Repeat("---|", len(columns)))
 		for _, metric := range rows[h] {
-			c := cells[h][metric]
-			fmt.Fprintf(out, "| %-52s | %-12s | %-12s | %-12s |\n", metric, c[columns[0]], c[columns[1]], c[columns[2]])
+			row(metric, func(column string) string { return cells[h][metric][column] })
 		}
 	}
 }

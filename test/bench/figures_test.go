@@ -49,16 +49,36 @@ func TestTableHasAColumnForEachContenderAndARatio(t *testing.T) {
 	}
 	b.ratio("burst", 50, "of the limit's", "rate", "rate", false)
 	b.ratio("burst", 51, "of no limit's", "rate", "rate", false)
-	var out strings.Builder
-	r.table(&out)
-	var got []string
-	for line := range strings.Lines(out.String()) {
-		got = append(got, strings.Join(strings.Fields(line), " "))
-	}
+	got := tableOf(r)
 	want := []string{
 		"", "2 CPUs, go1.99; load average when it began: 0.25.", "", "| **burst, 50 TrainJobs** | limit | ours | peer |",
 		got[4], "| rate | 100 1/s | 80 1/s | 20 1/s |", "| of the limit's | | 0.800 × | 0.200 × |",
 	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the table differs (-want +got):\n%s", diff)
+	}
+}
+
+// tableOf is the table by lines, without the room between its columns.
+func tableOf(r *results) []string {
+	var out strings.Builder
+	r.table(&out)
+	var lines []string
+	for line := range strings.Lines(out.String()) {
+		lines = append(lines, strings.Join(strings.Fields(line), " "))
+	}
+	return lines
+}
+
+func TestTableHasAColumnForAnEarlierBuildOnlyIfItWasMeasured(t *testing.T) {
+	r := &results{}
+	r.page("steady", ourName, 50).cpu(usage{subject: time.Second, etcd: time.Second}, usage{subject: 2 * time.Second, etcd: time.Second}, 50)
+	if got, want := tableOf(r)[3], "| **steady, 50 TrainJobs** | limit | ours | peer |"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	r.page("steady", beforeName, 50).cpu(usage{}, usage{subject: 2 * time.Second}, 50)
+	got := tableOf(r)[3:]
+	want := []string{"| **steady, 50 TrainJobs** | limit | before | ours | peer |", got[1], "| CPU per 1,000 TrainJobs | | 40 s | 20 s | |"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the table differs (-want +got):\n%s", diff)
 	}

@@ -38,7 +38,7 @@ type bench struct {
 	options *options
 	results *results
 	say     func(format string, args ...any)
-	// controllers to be measured: ours, and a peer if there is one.
+	// controllers to be measured: ours, an earlier build and a peer if there are such.
 	controllers []command
 	dir         string
 	// shared is the one control plane, if there is only one.
@@ -89,15 +89,12 @@ func discardLogs() {
 
 // prepare builds the controller and says who is measured.
 func (b *bench) prepare(ctx context.Context) error {
-	ours, err := ourCommand(ctx, b.options, b.dir)
-	if err != nil {
-		return err
+	var err error
+	b.controllers, err = ourCommands(ctx, b.options, b.dir)
+	if err == nil && b.options.peer != "" {
+		b.controllers = append(b.controllers, command{name: peerName, line: b.options.peer})
 	}
-	b.controllers = []command{ours}
-	if b.options.peer != "" {
-		b.controllers = append(b.controllers, command{name: "peer", line: b.options.peer})
-	}
-	return nil
+	return err
 }
 
 // close removes what is left: processes die with this one, files do not.
@@ -119,7 +116,7 @@ func (b *bench) each(ctx context.Context, limit func(context.Context, *arena) er
 		}
 		a, err := b.arena(ctx)
 		if err == nil {
-			err = errors.Join(measure(a), a.close())
+			err = errors.Join(a.profiled(ctx, name, measure), a.close())
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", name, err))

@@ -100,14 +100,16 @@ func jobsOf(namespace, prefix string, n int) []*trainer.TrainJob {
 // create creates jobs with all clients at once and hands each to `then`, which may be
 // nil. The observer learns when each was begun.
 func (a *arena) create(ctx context.Context, jobs []*trainer.TrainJob, then func(*trainer.TrainJob)) error {
-	return a.each(ctx, len(jobs), func(ctx context.Context, i int) error {
-		a.seen.creating(jobs[i])
-		created, err := a.trainer.TrainerV1alpha1().TrainJobs(jobs[i].Namespace).Create(ctx, jobs[i], metav1.CreateOptions{})
-		if err == nil && then != nil {
-			then(created)
-		}
-		return err
-	})
+	return a.each(ctx, len(jobs), func(ctx context.Context, i int) error { return a.createOne(ctx, jobs[i], then) })
+}
+
+func (a *arena) createOne(ctx context.Context, job *trainer.TrainJob, then func(*trainer.TrainJob)) error {
+	a.seen.creating(job)
+	created, err := a.trainer.TrainerV1alpha1().TrainJobs(job.Namespace).Create(ctx, job, metav1.CreateOptions{})
+	if err == nil && then != nil {
+		then(created)
+	}
+	return err
 }
 
 // each does n pieces of work with all clients at once, in order. It stops at the first

@@ -157,6 +157,18 @@ func (o *observer) jobSet(object any) {
 	n.uid = js.UID
 }
 
+// waiting is how many jobs were created and have no JobSet yet.
+func (o *observer) waiting() (n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, note := range o.notes {
+		if !note.created.IsZero() && note.jobSet.IsZero() {
+			n++
+		}
+	}
+	return n
+}
+
 // faults are what must never be seen.
 func (o *observer) faults() error {
 	o.mu.Lock()

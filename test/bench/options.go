@@ -37,6 +37,7 @@ type options struct {
 	apiBurst        int
 	flags           string
 	controller      string
+	before          string
 	peer            string
 	out             string
 	profiles        string
@@ -67,9 +68,10 @@ func parse(args []string) (*options, error) {
 	fs.IntVar(&o.apiBurst, "api-burst", 1000, "calls of each plain client in one burst; the default of --kube-api-burst")
 	fs.StringVar(&o.controller, "controller", "", "the controller's binary; built from the source by default")
 	fs.StringVar(&o.flags, "flags", "", "more flags of the controller")
+	fs.StringVar(&o.before, "before", os.Getenv("BEFORE"), "an earlier build of the controller, to be measured as well. The default is the environment's BEFORE")
 	fs.StringVar(&o.peer, "peer", os.Getenv("PEER"), "command of a second controller, for the shell; {kubeconfig} and {address} in it are replaced. The default is the environment's PEER")
 	fs.StringVar(&o.out, "out", filepath.Join(".local", "bench", "result.json"), "file for the figures, as JSON; the table goes beside it, as Markdown")
-	fs.StringVar(&o.profiles, "profiles", "", "folder for profiles of every controller that serves them: CPU of its first half minute, heap and allocations at its end")
+	fs.StringVar(&o.profiles, "profiles", "", "folder for profiles: of the API server, the CPU of the first half minute; of every controller that serves them the same, and heap and allocations at its end")
 	fs.BoolVar(&o.oneControlPlane, "one-control-plane", false, "measure all on one control plane, emptied in between: faster and less exact")
 	if err := fs.Parse(args); err != nil {
 		return nil, err

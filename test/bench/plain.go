@@ -45,10 +45,14 @@ type plain struct {
 	trainer  versioned.Interface
 	jobSet   jobsetversioned.Interface
 	recorder record.EventRecorder
+	jobSets  cache.SharedIndexInformer
 	stop     func()
+	running  sync.WaitGroup
 
 	made  map[cache.ObjectName]parts
 	queue chan *trainer.TrainJob
+	// life, when set, takes what was built to its end.
+	life *lives
 
 	mu   sync.Mutex
 	errs []error
@@ -61,8 +65,9 @@ type parts struct {
 	nodes    int32
 }
 
-// plain starts the watches and makes the clients.
-func (a *arena) plain(ctx context.Context) (*plain, error) {
+// plain starts the watches and makes the clients. With a TTL they follow what they have
+// built, and delete it so long after its end.
+func (a *arena) plain(ctx context.Context, ttl time.Duration) (*plain, error) {
 	o := a.bench.options
 	config, err := a.cluster.RESTConfigFor(limitUser, "system:masters")
 	if err != nil {
@@ -87,29 +92,32 @@ func (a *arena) plain(ctx context.Context) (*plain, error) {
 	broadcaster.StartRecordingToSink(&corev1client.EventSinkImpl{Interface: eventClient.CoreV1().Events("")})
 	p.recorder = broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: limitUser})
 	ctx, cancel := context.WithCancel(ctx)
-	var running sync.WaitGroup
-	p.stop = func() { cancel(); broadcaster.Shutdown(); running.Wait() }
-	if err := p.watch(ctx, &running); err != nil {
+	p.stop = func() { cancel(); broadcaster.Shutdown(); p.running.Wait() }
+	err = p.watch(ctx)
+	if err == nil && ttl > 0 {
+		err = p.follow(ctx, ttl)
+	}
+	if err != nil {
 		p.stop()
 		return nil, err
 	}
-	running.Go(func() { p.run(ctx) })
+	p.running.Go(func() { p.run(ctx) })
 	return p, nil
 }
 
 // watch opens the watches that a controller has open, with the same caches behind them.
-func (p *plain) watch(ctx context.Context, running *sync.WaitGroup) error {
+func (p *plain) watch(ctx context.Context) error {
 	configs, err := informer.ConfigMaps(p.core, clock.RealClock{}, trainer.LabelTrainJobName)
 	if err != nil {
 		return err
 	}
 	api := trainerinformers.NewSharedInformerFactory(p.trainer, 0).Trainer().V1alpha1()
-	jobSets := jobsetinformers.NewSharedInformerFactory(p.jobSet, 0).Jobset().V1alpha2().JobSets().Informer()
+	p.jobSets = jobsetinformers.NewSharedInformerFactory(p.jobSet, 0).Jobset().V1alpha2().JobSets().Informer()
 	var synced []cache.InformerSynced
 	for _, i := range []cache.SharedIndexInformer{
-		configs, jobSets, api.TrainJobs().Informer(), api.TrainingRuntimes().Informer(), api.ClusterTrainingRuntimes().Informer(),
+		configs, p.jobSets, api.TrainJobs().Informer(), api.TrainingRuntimes().Informer(), api.ClusterTrainingRuntimes().Informer(),
 	} {
-		running.Go(func() { i.RunWithContext(ctx) })
+		p.running.Go(func() { i.RunWithContext(ctx) })
 		synced = append(synced, i.HasSynced)
 	}
 	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
@@ -149,24 +157,30 @@ func (p *plain) build(ctx context.Context, job *trainer.TrainJob) error {
 		return fmt.Errorf("create JobSet: %w", err)
 	}
 	p.recorder.Event(job, corev1.EventTypeNormal, "JobSetCreated", "Created the JobSet")
-	return p.status(ctx, job, trainjob.Observed{JobSet: js, Snapshot: runtimesnapshot.Reference(cm), Nodes: &parts.nodes})
+	job, err = p.status(ctx, job, trainjob.Observed{JobSet: js, Snapshot: runtimesnapshot.Reference(cm), Nodes: &parts.nodes})
+	if err == nil && p.life != nil {
+		p.life.built(job)
+	}
+	return err
 }
 
-// status writes the status that a job has after what was observed.
-func (p *plain) status(ctx context.Context, job *trainer.TrainJob, seen trainjob.Observed) error {
+// status writes the status that a job has after what was observed, and returns the job
+// with it.
+func (p *plain) status(ctx context.Context, job *trainer.TrainJob, seen trainjob.Observed) (*trainer.TrainJob, error) {
 	patch, err := trainjob.StatusPatch(job, trainjob.Next(job, seen, time.Now()))
+	if err != nil || patch == nil {
+		return job, err
+	}
+	job, err = p.trainer.TrainerV1alpha1().TrainJobs(job.Namespace).Patch(ctx, job.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("write status: %w", err)
 	}
-	if _, err = p.trainer.TrainerV1alpha1().TrainJobs(job.Namespace).Patch(ctx, job.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
-		return fmt.Errorf("write status: %w", err)
-	}
-	return nil
+	return job, nil
 }
 
 // fail ends a job at its deadline.
 func (p *plain) fail(ctx context.Context, job *trainer.TrainJob) error {
-	err := p.status(ctx, job, trainjob.Observed{Failure: &trainjob.Cause{Reason: trainer.ReasonDeadlineExceeded, Message: "the job was not finished in time"}})
+	_, err := p.status(ctx, job, trainjob.Observed{Failure: &trainjob.Cause{Reason: trainer.ReasonDeadlineExceeded, Message: "the job was not finished in time"}})
 	if err == nil {
 		p.recorder.Event(job, corev1.EventTypeWarning, trainer.ReasonDeadlineExceeded, "the job was not finished in time")
 	}
@@ -193,11 +207,7 @@ func (p *plain) run(ctx context.Context) {
 			for {
 				select {
 				case job := <-p.queue:
-					if err := p.build(ctx, job); err != nil && ctx.Err() == nil {
-						p.mu.Lock()
-						p.errs = append(p.errs, err)
-						p.mu.Unlock()
-					}
+					p.failed(ctx, p.build(ctx, job))
 				case <-ctx.Done():
 					return
 				}
@@ -205,6 +215,16 @@ func (p *plain) run(ctx context.Context) {
 		})
 	}
 	busy.Wait()
+}
+
+// failed keeps what went wrong before the end.
+func (p *plain) failed(ctx context.Context, err error) {
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.errs = append(p.errs, err)
 }
 
 // take gives it a job to build.

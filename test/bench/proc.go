@@ -27,6 +27,40 @@ func (a *arena) apiServerCPU() (time.Duration, error) {
 	return cpuTime(a.cluster.Pids()[cluster.APIServer])
 }
 
+// usage is the processor time that everyone has used so far in whom a subject's work shows.
+type usage struct {
+	subject, apiServer, etcd, bench time.Duration
+}
+
+// used is the usage up to now. A subject that is no process of its own is the benchmark.
+func (a *arena) used(s *subject) (u usage, err error) {
+	var errs [4]error
+	if s.process != nil {
+		u.subject, errs[0] = s.process.cpu()
+	}
+	u.apiServer, errs[1] = a.apiServerCPU()
+	u.etcd, errs[2] = cpuTime(a.cluster.Pids()[cluster.Etcd])
+	u.bench, errs[3] = cpuTime(os.Getpid())
+	return u, errors.Join(errs[:]...)
+}
+
+// cpu adds what was used for n TrainJobs between two moments.
+func (p *page) cpu(before, after usage, n int) {
+	for _, of := range []struct {
+		metric       string
+		after, begin time.Duration
+	}{
+		{"CPU per 1,000 TrainJobs", after.subject, before.subject},
+		{"CPU of the API server per 1,000 TrainJobs", after.apiServer, before.apiServer},
+		{"CPU of etcd per 1,000 TrainJobs", after.etcd, before.etcd},
+		{"CPU of the benchmark per 1,000 TrainJobs", after.bench, before.bench},
+	} {
+		if of.after > of.begin {
+			p.add(of.metric, "s", (of.after-of.begin).Seconds()/float64(n)*1000)
+		}
+	}
+}
+
 // cpuTime of a process so far, user and system. Linux only.
 func cpuTime(pid int) (time.Duration, error) {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

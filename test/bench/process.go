@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -20,8 +21,10 @@ import (
 
 // Who is measured.
 const (
-	limitName = "limit"
-	ourName   = "ours"
+	limitName  = "limit"
+	beforeName = "before"
+	ourName    = "ours"
+	peerName   = "peer"
 )
 
 // command starts a controller. In its line, for the shell, {kubeconfig} is the path of a
@@ -35,15 +38,26 @@ type command struct {
 // user is its name in the audit log.
 func (c command) user() string { return "bench-" + c.name }
 
-// ourCommand builds the controller, unless a binary is given.
-func ourCommand(ctx context.Context, o *options, dir string) (command, error) {
+// ourCommands builds the controller, unless a binary is given. Before it comes an
+// earlier build of it, if there is one.
+func ourCommands(ctx context.Context, o *options, dir string) ([]command, error) {
 	binary := o.controller
 	if binary == "" {
 		var err error
 		if binary, err = harness.Build(ctx, harness.SourceDir(), dir, false); err != nil {
-			return command{}, err
+			return nil, err
 		}
 	}
+	ours, err := binaryCommand(ctx, ourName, binary, o.flags)
+	if err != nil || o.before == "" {
+		return []command{ours}, err
+	}
+	before, err := binaryCommand(ctx, beforeName, o.before, "")
+	return []command{before, ours}, err
+}
+
+// binaryCommand starts a build of the controller, with the flags that it has.
+func binaryCommand(ctx context.Context, name, binary, flags string) (command, error) {
 	line := binary + " --kubeconfig {kubeconfig} --bind-address {address}"
 	help, err := exec.CommandContext(ctx, binary, "--help").CombinedOutput()
 	if err != nil {
@@ -58,7 +72,7 @@ func ourCommand(ctx context.Context, o *options, dir string) (command, error) {
 			line += " " + flag + "=" + value
 		}
 	}
-	return command{name: ourName, line: line + " " + o.flags, snapshots: true}, nil
+	return command{name: name, line: line + " " + flags, snapshots: true}, nil
 }
 
 // process is a controller that runs.
@@ -105,6 +119,33 @@ func (a *arena) start(c command) (*process, error) {
 	return p, nil
 }
 
+// profiled measures, and keeps a profile of the API server's first half minute, if
+// profiles are asked for.
+func (a *arena) profiled(ctx context.Context, name string, measure func(*arena) error) error {
+	if a.bench.options.profiles == "" {
+		return measure(a)
+	}
+	var profiling sync.WaitGroup
+	profiling.Go(func() {
+		data, err := a.core.Discovery().RESTClient().Get().AbsPath("/debug/pprof/profile").Param("seconds", "30").DoRaw(ctx)
+		if err != nil {
+			a.bench.say("no profile of the API server: %v", err)
+			return
+		}
+		a.bench.keep(fmt.Sprintf("apiserver-%s-%d-profile.pprof", name, a.cluster.Pids()[cluster.APIServer]), data)
+	})
+	defer profiling.Wait()
+	return measure(a)
+}
+
+// keep writes a profile into the folder for them.
+func (b *bench) keep(name string, data []byte) {
+	err := errors.Join(os.MkdirAll(b.options.profiles, 0o755), os.WriteFile(filepath.Join(b.options.profiles, name), data, 0o644))
+	if err != nil {
+		b.say("no profile: %v", err)
+	}
+}
+
 // profileCPU keeps a profile of the first half minute.
 func (p *process) profileCPU() {
 	for p.alive() == nil {
@@ -118,8 +159,7 @@ func (p *process) profileCPU() {
 
 // profile keeps a profile. What is not served is not kept.
 func (p *process) profile(what string) {
-	dir := p.arena.bench.options.profiles
-	if dir == "" {
+	if p.arena.bench.options.profiles == "" {
 		return
 	}
 	kind, _, _ := strings.Cut(what, "?")
@@ -127,11 +167,7 @@ func (p *process) profile(what string) {
 	if err != nil {
 		return
 	}
-	err = errors.Join(os.MkdirAll(dir, 0o755),
-		os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s-%d-%s.pprof", p.name, p.cmd.Process.Pid, kind)), []byte(data), 0o644))
-	if err != nil {
-		p.arena.bench.say("no profile: %v", err)
-	}
+	p.arena.bench.keep(fmt.Sprintf("%s-%d-%s.pprof", p.name, p.cmd.Process.Pid, kind), []byte(data))
 }
 
 // ready waits until /readyz says ok, and says how long that took since the start. A

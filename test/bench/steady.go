@@ -8,26 +8,33 @@ import (
 	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
 )
 
 // steady measures a flow of TrainJobs that begin, complete and are deleted.
 func (b *bench) steady(ctx context.Context) error {
-	return b.each(ctx, nil, func(ctx context.Context, a *arena, c command) error {
-		b.say("%s: %g TrainJobs a second for %v", c.name, b.options.rate, b.options.steady)
-		s, err := a.begin(ctx, c)
-		if err != nil {
-			return err
-		}
-		return errors.Join(a.steady(ctx, s), s.stop())
-	})
+	ttl := time.Duration(b.options.ttl) * time.Second
+	return b.each(ctx,
+		func(ctx context.Context, a *arena) error {
+			s, err := a.limit(ctx, ttl)
+			if err != nil {
+				return err
+			}
+			return errors.Join(a.steady(ctx, s), s.stop())
+		},
+		func(ctx context.Context, a *arena, c command) error {
+			s, err := a.begin(ctx, c)
+			if err != nil {
+				return err
+			}
+			return errors.Join(a.steady(ctx, s), s.stop())
+		})
 }
 
-// steady measures one controller.
+// steady measures one subject.
 func (a *arena) steady(ctx context.Context, s *subject) error {
 	o := a.bench.options
+	a.bench.say("%s: %g TrainJobs a second for %v", s.name, o.rate, o.steady)
 	namespace, err := a.namespace(ctx)
 	if err != nil {
 		return err
@@ -41,23 +48,26 @@ func (a *arena) steady(ctx context.Context, s *subject) error {
 		job.Spec.TTLSecondsAfterFinished = &o.ttl
 	}
 	page := a.bench.results.page("steady", s.name, len(jobs)-1)
+	if s.plain != nil {
+		if err := s.plain.prepare(jobs); err != nil {
+			return err
+		}
+	}
 	a.play.letLive(o.runFor)
 	watching, stop := context.WithCancel(ctx)
-	var meter meter
+	meter := meter{waiting: a.seen.waiting}
 	var metering sync.WaitGroup
 	metering.Go(func() { meter.run(watching, s.process) })
 	defer metering.Wait()
 	defer stop()
 
-	before, err := s.process.cpu()
+	before, err := a.used(s)
 	if err != nil {
 		return err
 	}
 	begin, made := time.Now(), 0
 	err = paced(ctx, o.rate, o.steady, func(ctx context.Context, i int) error {
-		a.seen.creating(jobs[i])
-		_, err := a.trainer.TrainerV1alpha1().TrainJobs(namespace).Create(ctx, jobs[i], metav1.CreateOptions{})
-		return err
+		return a.createOne(ctx, jobs[i], s.take)
 	}, &made)
 	took := time.Since(begin)
 	if err != nil {
@@ -68,13 +78,14 @@ func (a *arena) steady(ctx context.Context, s *subject) error {
 	if err := a.seen.all(ctx, "deletions after the TTL", jobs, goneAt); err != nil {
 		return err
 	}
-	after, err := s.process.cpu()
+	page.duration("time until the last is deleted", time.Since(begin))
+	after, err := a.used(s)
 	if err != nil {
 		return err
 	}
 	stop()
 	metering.Wait()
-	page.add("CPU per 1,000 TrainJobs", "s", (after-before).Seconds()/float64(made)*1000)
+	page.cpu(before, after, made)
 	page.delays("create to JobSet", a.seen.delays(jobs, createdAt, jobSetAt))
 	page.delays("create to end", a.seen.delays(jobs, createdAt, endedAt))
 	meter.report(page, took)
@@ -104,11 +115,20 @@ func (a *arena) lived(jobs []*trainer.TrainJob) error {
 
 // meter reads every other second what flows. To be asked for its metrics costs a
 // controller too.
-type meter struct{ at, depth, rss, heap []float64 }
+type meter struct {
+	// waiting is how many TrainJobs have no JobSet yet.
+	waiting                       func() int
+	at, backlog, depth, rss, heap []float64
+}
 
+// run reads until ctx ends. Plain clients, which are no process, have a backlog only.
 func (m *meter) run(ctx context.Context, p *process) {
 	begin := time.Now()
 	for sleep(ctx, 2*time.Second) == nil {
+		m.at, m.backlog = append(m.at, time.Since(begin).Seconds()), append(m.backlog, float64(m.waiting()))
+		if p == nil {
+			continue
+		}
 		rss, err := p.memory("VmRSS")
 		if err != nil {
 			return // it has ended, which the scenario will notice
@@ -116,8 +136,7 @@ func (m *meter) run(ctx context.Context, p *process) {
 		body, _ := p.get(ctx, "/metrics") // a controller without metrics has none
 		depth, _ := sample(body, "workqueue_depth")
 		heap, _ := sample(body, "go_gc_heap_live_bytes")
-		m.at, m.rss = append(m.at, time.Since(begin).Seconds()), append(m.rss, rss/1e6)
-		m.depth, m.heap = append(m.depth, depth), append(m.heap, heap/1e6)
+		m.rss, m.depth, m.heap = append(m.rss, rss/1e6), append(m.depth, depth), append(m.heap, heap/1e6)
 	}
 }
 
@@ -130,15 +149,19 @@ func (m *meter) report(page *page, during time.Duration) {
 	if n < 4 {
 		return // too short to say anything
 	}
-	page.course("queue depth", m.at[:n], m.depth[:n])
-	page.course("resident memory", m.at[:n], m.rss[:n])
-	page.course("live heap", m.at[:n], m.heap[:n])
 	for _, of := range []struct {
 		name, unit string
 		values     []float64
-	}{{"queue depth", "", m.depth[:n]}, {"resident memory", "MB", m.rss[:n]}, {"live heap", "MB", m.heap[:n]}} {
+	}{
+		{"TrainJobs without JobSet", "", m.backlog}, {"queue depth", "", m.depth},
+		{"resident memory", "MB", m.rss}, {"live heap", "MB", m.heap},
+	} {
+		if len(of.values) < n {
+			continue // not measured
+		}
+		page.course(of.name, m.at[:n], of.values[:n])
 		page.add(of.name+", second quarter", of.unit, median(of.values[n/4:n/2]))
-		page.add(of.name+", last quarter", of.unit, median(of.values[n-n/4:]))
+		page.add(of.name+", last quarter", of.unit, median(of.values[n-n/4:n]))
 	}
 }
 

@@ -16,9 +16,10 @@ type subject struct {
 	process *process
 }
 
-// limit makes the plain clients a subject.
-func (a *arena) limit(ctx context.Context) (*subject, error) {
-	p, err := a.plain(ctx)
+// limit makes the plain clients a subject. With a TTL they follow what they have built
+// to its end.
+func (a *arena) limit(ctx context.Context, ttl time.Duration) (*subject, error) {
+	p, err := a.plain(ctx, ttl)
 	return &subject{command: command{name: limitName, snapshots: true}, plain: p}, err
 }
 
@@ -42,12 +43,11 @@ func (s *subject) stop() error {
 	return s.plain.trouble()
 }
 
-// create creates the jobs, which then get their JobSets.
-func (s *subject) create(ctx context.Context, a *arena, jobs []*trainer.TrainJob) error {
-	if s.plain == nil {
-		return a.create(ctx, jobs, nil)
+// take is told of each job that was created. A controller finds out by itself.
+func (s *subject) take(job *trainer.TrainJob) {
+	if s.plain != nil {
+		s.plain.take(job)
 	}
-	return a.create(ctx, jobs, s.plain.take)
 }
 
 // build creates n jobs in a new namespace, waits until each has its JobSet and nothing is
@@ -67,7 +67,7 @@ func (s *subject) build(ctx context.Context, a *arena, n int) (*built, error) {
 		return nil, err
 	}
 	built.begin = time.Now()
-	if err := s.create(ctx, a, built.jobs); err != nil {
+	if err := a.create(ctx, built.jobs, s.take); err != nil {
 		return nil, err
 	}
 	if err := a.seen.all(ctx, "JobSets", built.jobs, jobSetAt); err != nil {

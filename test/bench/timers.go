@@ -29,7 +29,7 @@ func (b *bench) timers(ctx context.Context) error {
 
 // limitTimers writes as many failures, and makes as many deletions, with plain clients.
 func (a *arena) limitTimers(ctx context.Context, n int) error {
-	s, err := a.limit(ctx)
+	s, err := a.limit(ctx, 0)
 	if err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func unhurried(lead time.Duration, try func(time.Duration) error) error {
 // lead is how long before the moment a scenario has to begin, so that everything is there
 // and at rest when it comes: a few jobs are made by plain clients, and counted on from.
 func (a *arena) lead(ctx context.Context, n int) (time.Duration, error) {
-	s, err := a.limit(ctx)
+	s, err := a.limit(ctx, 0)
 	if err != nil {
 		return 0, err
 	}

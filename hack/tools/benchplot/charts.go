@@ -67,7 +67,7 @@ func latencies(r *results) []line {
 func courses(r *results) []line {
 	var lines []line
 	for _, s := range r.Series {
-		if s.Scenario == "steady" && (s.Metric == "resident memory" || s.Metric == "live heap" || s.Metric == "queue depth") {
+		if s.Scenario == "steady" && slices.Contains([]string{"TrainJobs without JobSet", "queue depth", "resident memory", "live heap"}, s.Metric) {
 			lines = append(lines, line{name: s.Of + ": " + s.Metric, points: points(s.X, s.Y)})
 		}
 	}
