@@ -21,9 +21,9 @@ type options struct {
 	// each scenario.
 	burst, scale    []int
 	timers, foreign int
-	// rate of new TrainJobs per second, for how long, and how long each runs and then
+	// rates of new TrainJobs per second, for how long, and how long each runs and then
 	// stays.
-	rate            float64
+	rates           []int
 	steady          time.Duration
 	runFor          time.Duration
 	ttl             int32
@@ -57,7 +57,7 @@ func parse(args []string) (*options, error) {
 	fs.IntVar(&o.foreign, "foreign", 1000, "foreign: number of TrainJobs that exist")
 	fs.Float64Var(&o.foreignRate, "foreign-rate", 100, "foreign: changes of unrelated objects a second")
 	fs.DurationVar(&o.foreignFor, "foreign-for", 30*time.Second, "foreign: how long")
-	fs.Float64Var(&o.rate, "rate", 50, "steady: TrainJobs created a second")
+	rates := fs.String("rate", "50", "steady: TrainJobs created a second; several rates, growing, are measured one after the other")
 	fs.DurationVar(&o.steady, "steady", 5*time.Minute, "steady: how long")
 	fs.DurationVar(&o.runFor, "run-for", 3*time.Second, "steady: how long a TrainJob runs")
 	ttl := fs.Int("ttl", 10, "steady: ttlSecondsAfterFinished of the TrainJobs")
@@ -79,9 +79,10 @@ func parse(args []string) (*options, error) {
 	if fs.NArg() > 0 {
 		return nil, fmt.Errorf("%q: there are no arguments, only flags", fs.Arg(0))
 	}
-	var errs [3]error
+	var errs [4]error
 	o.burst, errs[0] = numbers("burst", *burst)
 	o.scale, errs[1] = numbers("scale", *scale)
+	o.rates, errs[3] = numbers("rate", *rates)
 	o.ttl = int32(*ttl)
 	if *n > 0 {
 		o.burst, o.scale, o.timers, o.foreign = []int{*n}, []int{*n}, *n, *n
@@ -120,7 +121,7 @@ func (o *options) validate() error {
 	var errs []error
 	for name, value := range map[string]float64{
 		"timers": float64(o.timers), "foreign": float64(o.foreign), "foreign-rate": o.foreignRate,
-		"foreign-for": float64(o.foreignFor), "rate": o.rate, "steady": float64(o.steady), "run-for": float64(o.runFor),
+		"foreign-for": float64(o.foreignFor), "steady": float64(o.steady), "run-for": float64(o.runFor),
 		"ttl": float64(o.ttl), "idle": float64(o.idle), "quiet": float64(o.quiet), "clients": float64(o.clients), "qps": o.qps, "api-burst": float64(o.apiBurst),
 	} {
 		if value <= 0 {

@@ -14,27 +14,31 @@ import (
 // steady measures a flow of TrainJobs that begin, complete and are deleted.
 func (b *bench) steady(ctx context.Context) error {
 	ttl := time.Duration(b.options.ttl) * time.Second
-	return b.each(ctx,
-		func(ctx context.Context, a *arena) error {
-			s, err := a.limit(ctx, ttl)
-			if err != nil {
-				return err
-			}
-			return errors.Join(a.steady(ctx, s), s.stop())
-		},
-		func(ctx context.Context, a *arena, c command) error {
-			s, err := a.begin(ctx, c)
-			if err != nil {
-				return err
-			}
-			return errors.Join(a.steady(ctx, s), s.stop())
-		})
+	var errs []error
+	for _, rate := range b.options.rates {
+		errs = append(errs, b.each(ctx,
+			func(ctx context.Context, a *arena) error {
+				s, err := a.limit(ctx, ttl)
+				if err != nil {
+					return err
+				}
+				return errors.Join(a.steady(ctx, s, rate), s.stop())
+			},
+			func(ctx context.Context, a *arena, c command) error {
+				s, err := a.begin(ctx, c)
+				if err != nil {
+					return err
+				}
+				return errors.Join(a.steady(ctx, s, rate), s.stop())
+			}))
+	}
+	return errors.Join(errs...)
 }
 
-// steady measures one subject.
-func (a *arena) steady(ctx context.Context, s *subject) error {
+// steady measures one subject at one rate.
+func (a *arena) steady(ctx context.Context, s *subject, rate int) error {
 	o := a.bench.options
-	a.bench.say("%s: %g TrainJobs a second for %v", s.name, o.rate, o.steady)
+	a.bench.say("%s: %d TrainJobs a second for %v", s.name, rate, o.steady)
 	namespace, err := a.namespace(ctx)
 	if err != nil {
 		return err
@@ -43,7 +47,7 @@ func (a *arena) steady(ctx context.Context, s *subject) error {
 	if err != nil {
 		return err
 	}
-	jobs := jobsOf(namespace, "job", int(o.rate*o.steady.Seconds())+1)
+	jobs := jobsOf(namespace, "job", int(float64(rate)*o.steady.Seconds())+1)
 	for _, job := range jobs {
 		job.Spec.TTLSecondsAfterFinished = &o.ttl
 	}
@@ -66,7 +70,7 @@ func (a *arena) steady(ctx context.Context, s *subject) error {
 		return err
 	}
 	begin, made := time.Now(), 0
-	err = paced(ctx, o.rate, o.steady, func(ctx context.Context, i int) error {
+	err = paced(ctx, float64(rate), o.steady, func(ctx context.Context, i int) error {
 		return a.createOne(ctx, jobs[i], s.take)
 	}, &made)
 	took := time.Since(begin)
