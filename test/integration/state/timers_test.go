@@ -70,11 +70,13 @@ func TestCompletionAtTheDeadlineIsTheOneEnd(t *testing.T) {
 	t.Parallel()
 	ns := setUp(t)
 	const jobs = 20
-	due := time.Now().Add(20 * time.Second)
+	due := time.Now().Add(40 * time.Second)
+	for i := range jobs {
+		seconds := max(1, int64(time.Until(due)/time.Second))
+		env.Create(t, newJob(ns, fmt.Sprintf("a%d", i), builders.Deadline(seconds)))
+	}
 	for i := range jobs {
 		name := fmt.Sprintf("a%d", i)
-		seconds := max(1, int64(time.Until(due)/time.Second))
-		env.Create(t, newJob(ns, name, builders.Deadline(seconds)))
 		awaitJobSet(t, ns, name, "", soon)
 		playRunning(t, ns, name)
 	}
