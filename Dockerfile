@@ -2,7 +2,9 @@
 # `make image` builds the same content without one. For several platforms:
 #
 #   docker buildx build --platform linux/amd64,linux/arm64 \
-#     --build-arg VERSION=v0.1.0 --build-arg REVISION=$(git rev-parse HEAD) --tag trainjob-controller:v0.1.0 .
+#     --build-arg VERSION=v0.1.0 --build-arg REVISION=$(git rev-parse HEAD) \
+#     --build-arg BUILD_DATE=$(TZ=UTC git log -1 --format=%cd --date=format-local:%Y-%m-%dT%H:%M:%SZ) \
+#     --tag trainjob-controller:v0.1.0 .
 
 # The build runs on the builder's own platform and compiles for the other.
 FROM --platform=$BUILDPLATFORM golang:1.26 AS build
@@ -17,8 +19,9 @@ ARG TARGETOS TARGETARCH
 # Must begin like v1.2.3: the metrics library reads it.
 ARG VERSION=v0.0.0
 ARG REVISION=
+ARG BUILD_DATE=
 RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -buildvcs=false \
-    -ldflags "-s -w -X k8s.io/component-base/version.gitVersion=$VERSION -X k8s.io/component-base/version.gitCommit=$REVISION" \
+    -ldflags "-s -w -X k8s.io/component-base/version.gitVersion=$VERSION -X k8s.io/component-base/version.gitCommit=$REVISION -X k8s.io/component-base/version.buildDate=$BUILD_DATE" \
     -o /trainjob-controller ./cmd/trainjob-controller
 
 # Nothing but the binary: it trusts the cluster's own authority, which is mounted, and needs

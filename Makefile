@@ -14,7 +14,10 @@ VERSION ?= $(shell git describe --tags --dirty --match 'v[0-9]*.[0-9]*.[0-9]*' 2
 COMMIT := $(shell git rev-parse HEAD 2>/dev/null)
 # The time of everything in the image: of the commit, so that it can be built again.
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
-LDFLAGS := -s -w -X k8s.io/component-base/version.gitVersion=$(VERSION) -X k8s.io/component-base/version.gitCommit=$(COMMIT)
+# GNU's date, or BSD's.
+BUILD_DATE := $(shell date -u -d @$(SOURCE_DATE_EPOCH) +%Y-%m-%dT%H:%M:%SZ 2>/dev/null || date -u -r $(SOURCE_DATE_EPOCH) +%Y-%m-%dT%H:%M:%SZ)
+VERSION_PACKAGE := k8s.io/component-base/version
+LDFLAGS := -s -w -X $(VERSION_PACKAGE).gitVersion=$(VERSION) -X $(VERSION_PACKAGE).gitCommit=$(COMMIT) -X $(VERSION_PACKAGE).buildDate=$(BUILD_DATE)
 
 .PHONY: help
 help: ## List the targets.

@@ -73,7 +73,7 @@ func New() *Metrics {
 		overdue: newOverdue(),
 		buildInfo: metrics.NewGaugeVec(&metrics.GaugeOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "build_info",
-			Help:           "A constant 1, labelled with what this binary was built from.",
+			Help:           "A constant 1, labelled with what this binary was built from. build_date is when that was committed, empty where the build was not told.",
 			StabilityLevel: metrics.ALPHA,
 		}, []string{"version", "git_commit", "build_date", "go_version", "platform"}),
 		leader: metrics.NewGauge(&metrics.GaugeOpts{
@@ -115,8 +115,17 @@ func (m *Metrics) Register(register func(metrics.Registerable) error, custom fun
 		m.snapshotsRefused.WithLabelValues(string(reason)) // likewise
 	}
 	info := version.Get()
-	m.buildInfo.WithLabelValues(info.GitVersion, info.GitCommit, info.BuildDate, info.GoVersion, info.Platform).Set(1)
+	m.buildInfo.WithLabelValues(info.GitVersion, info.GitCommit, buildDate(info.BuildDate), info.GoVersion, info.Platform).Set(1)
 	return errors.Join(errs...)
+}
+
+// buildDate is the date that the linker was given. The library has the beginning of time
+// for one that was not.
+func buildDate(given string) string {
+	if given == "1970-01-01T00:00:00Z" {
+		return ""
+	}
+	return given
 }
 
 // Handler serves the process-wide registry in the Prometheus formats.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/component-base/metrics/testutil"
+	"k8s.io/component-base/version"
 )
 
 // exercise calls every method once with every label value, and with one that
@@ -228,6 +229,17 @@ func TestHandlerServesOurMetricsAndThoseOfTheLibraries(t *testing.T) {
 
 	if err := New().Register(legacyregistry.Register, legacyregistry.CustomRegister); err == nil {
 		t.Error("a second set of the same metrics was accepted")
+	}
+}
+
+func TestTheDateOfABuildThatHasNoneIsEmpty(t *testing.T) {
+	for given, want := range map[string]string{
+		version.Get().BuildDate: "", // that of a test
+		"2026-07-01T12:00:00Z":  "2026-07-01T12:00:00Z",
+	} {
+		if got := buildDate(given); got != want {
+			t.Errorf("build date %q for %q, want %q", got, given, want)
+		}
 	}
 }
 

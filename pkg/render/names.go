@@ -23,7 +23,7 @@ func longestPodName(jobSet string, rjob *jobsetv1alpha2.ReplicatedJob) string {
 		if job.Completions != nil {
 			pods = *job.Completions
 		}
-		name = fmt.Sprintf("%s-%d", name, max(pods, 1)-1)
+		name = fmt.Sprintf("%s-%d", name, pods-1) // -1 without pods: JobSet's admission demands room for that too
 	}
 	return name + randomSuffix
 }

@@ -118,9 +118,12 @@ func applyContainerPatches(containers []corev1.Container, patches []v1alpha1.Con
 		patch := &patches[i]
 		container := framework.FindContainer(containers, patch.Name)
 		if container == nil {
-			errs = append(errs, notFound(path.Index(i).Child("name"), patch.Name, fmt.Sprintf(
-				"name one that the runtime has there (%s): containers of a patch cannot be edited, so remove the entry while the job is suspended and add it anew",
-				framework.ContainerNames(containers))))
+			remedy := "the runtime has none there, so leave it out"
+			if len(containers) > 0 {
+				remedy = fmt.Sprintf("name one that the runtime has there (%s)", framework.ContainerNames(containers))
+			}
+			errs = append(errs, notFound(path.Index(i).Child("name"), patch.Name,
+				remedy+"; in a job that exists, remove the patch while the job is suspended and add it anew"))
 			continue
 		}
 		container.Env = mergeEnv(container.Env, patch.Env)

@@ -230,8 +230,8 @@ func TestPatchErrors(t *testing.T) {
 		"containers the runtime does not have": {
 			trainJob(withPodSpecPatch(v1alpha1.PodSpecPatch{InitContainers: []v1alpha1.ContainerPatch{{Name: "node"}}, Containers: []v1alpha1.ContainerPatch{{Name: "node"}, {Name: "x"}}})),
 			[]string{
-				prefix + `.template.spec.template.spec.initContainers[0].name: Not found: "node": name one that the runtime has there (none): containers of a patch cannot be edited, so remove the entry while the job is suspended and add it anew`,
-				prefix + `.template.spec.template.spec.containers[1].name: Not found: "x": name one that the runtime has there (node): containers of a patch cannot be edited, so remove the entry while the job is suspended and add it anew`,
+				prefix + `.template.spec.template.spec.initContainers[0].name: Not found: "node": the runtime has none there, so leave it out; in a job that exists, remove the patch while the job is suspended and add it anew`,
+				prefix + `.template.spec.template.spec.containers[1].name: Not found: "x": name one that the runtime has there (node); in a job that exists, remove the patch while the job is suspended and add it anew`,
 			}},
 		"another step for a job": {stepLabel("model-initializer"),
 			[]string{prefix + `.template.metadata.labels[trainer.kubeflow.org/trainjob-ancestor-step]: Invalid value: "model-initializer": the label is the runtime's to set: remove it from the patch`}},

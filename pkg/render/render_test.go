@@ -280,6 +280,17 @@ func TestPodNamesMustFit(t *testing.T) {
 	}
 }
 
+// JobSet's admission reckons with a pod of index -1 then.
+func TestThePodNamesOfAJobWithoutPodsMustFit(t *testing.T) {
+	for size, want := range map[int]bool{47: true, 48: false} {
+		job := trainJob(withTrainer(v1alpha1.Trainer{NumNodes: ptr.To[int32](0)}))
+		job.Name = strings.Repeat("a", size)
+		if _, err := Render(job, torchRuntime()); want != (err == nil) {
+			t.Errorf("name of %d characters: %v", size, err)
+		}
+	}
+}
+
 func TestErrorsAreBounded(t *testing.T) {
 	long := strings.Repeat("ü", 5000)
 	cases := map[string]struct {

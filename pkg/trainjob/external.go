@@ -1,7 +1,12 @@
 package trainjob
 
 import (
+	"fmt"
+	"slices"
+	"strings"
+
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 
 	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
@@ -19,6 +24,21 @@ func RuntimeKind(job *trainer.TrainJob) schema.GroupKind {
 // OwnRuntimeKind says whether runtimes of a kind are those this controller builds from.
 func OwnRuntimeKind(kind schema.GroupKind) bool {
 	return kind == trainer.Kind(trainer.ClusterTrainingRuntimeKind) || kind == trainer.Kind(trainer.TrainingRuntimeKind)
+}
+
+// UnderstoodKinds names the kinds of runtimes that a job can have, for messages: our own,
+// and those that are left to builders of their own.
+func UnderstoodKinds(opaque sets.Set[schema.GroupKind]) string {
+	own := fmt.Sprintf("%s and %s of %s", trainer.ClusterTrainingRuntimeKind, trainer.TrainingRuntimeKind, trainer.GroupName)
+	var others []string
+	for kind := range opaque {
+		others = append(others, kind.String())
+	}
+	if len(others) == 0 {
+		return own
+	}
+	slices.Sort(others)
+	return own + ", and for builders of their own " + strings.Join(others, ", ")
 }
 
 // External says whether the job's runtime is of a kind that this controller does not

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
@@ -17,6 +18,19 @@ import (
 // slurm is a job whose runtime has a builder of its own.
 func slurm(opts ...builders.JobOption) *trainer.TrainJob {
 	return builders.TrainJob("a", append([]builders.JobOption{builders.OpaqueRuntime("slurm.example.com", "SlurmRuntime", "big")}, opts...)...)
+}
+
+func TestUnderstoodKindsAreNamedInOrder(t *testing.T) {
+	const own = "ClusterTrainingRuntime and TrainingRuntime of trainer.kubeflow.org"
+	opaque := sets.New(schema.GroupKind{Group: "slurm.example.com", Kind: "SlurmRuntime"}, schema.GroupKind{Group: "example.com", Kind: "Recipe"})
+	for want, kinds := range map[string]sets.Set[schema.GroupKind]{
+		own: nil,
+		own + ", and for builders of their own Recipe.example.com, SlurmRuntime.slurm.example.com": opaque,
+	} {
+		if got := UnderstoodKinds(kinds); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
 }
 
 func TestRuntimeKind(t *testing.T) {

@@ -4,6 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 
 	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
@@ -101,6 +104,33 @@ func BenchmarkUpdateOfPatches(b *testing.B) {
 	for b.Loop() {
 		if review := UpdateTrainJob(old, job, runtime); len(review.Errors) > 0 {
 			b.Fatal(review.Errors)
+		}
+	}
+}
+
+func TestANegativeQuantityIsNamedOnceWhereItWasWritten(t *testing.T) {
+	requesting := torch(func(spec *trainer.TrainingRuntimeSpec) {
+		podOf(spec, "node").Containers[0].Resources = corev1.ResourceRequirements{
+			Limits:   corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1"), "cpu": resource.MustParse("2")},
+			Requests: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1"), "cpu": resource.MustParse("1")},
+		}
+	})
+	for given, want := range map[string][]string{
+		`{limits: {cpu: -1}}`:                               {"limits[cpu]"},
+		`{requests: {cpu: -1}}`:                             {"requests[cpu]"},
+		`{limits: {nvidia.com/gpu: -1}}`:                    {"limits[nvidia.com/gpu]"},
+		`{requests: {nvidia.com/gpu: -1}}`:                  {"requests[nvidia.com/gpu]"},
+		`{limits: {cpu: -1}, requests: {cpu: 1}}`:           {"limits[cpu]"},
+		`{limits: {cpu: -1}, requests: {cpu: -1}}`:          {"limits[cpu]", "requests[cpu]"},
+		`{limits: {cpu: -1}, requests: {example.com/a: 1}}`: {"limits[cpu]"},
+	} {
+		review := CreateTrainJob(jobOf(`spec: {trainer: {resourcesPerNode: `+given+`}}`), requesting)
+		var got []string
+		for _, err := range review.Errors {
+			got = append(got, strings.TrimPrefix(err.Field, "spec.trainer.resourcesPerNode."))
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: fields (-want +got):\n%s\n%v", given, diff, review.Errors)
 		}
 	}
 }

@@ -77,7 +77,7 @@ func checkInput(t *testing.T, in *input) (said int) {
 		all := []Review{
 			CreateTrainJob(in.Job, in.Runtime), CreateTrainJob(in.Job, nil),
 			UpdateTrainJob(in.Old, in.Job, in.Runtime), UpdateTrainJob(in.Old, in.Job, nil),
-			OpaqueTrainJob(nil, in.Job), OpaqueTrainJob(in.Old, in.Job), UnsupportedTrainJob(nil, in.Job), UnsupportedTrainJob(in.Old, in.Job),
+			OpaqueTrainJob(nil, in.Job), OpaqueTrainJob(in.Old, in.Job), UnsupportedTrainJob(nil, in.Job, nil), UnsupportedTrainJob(in.Old, in.Job, nil),
 		}
 		if in.Runtime != nil {
 			all = append(all, Runtime(in.Metadata, &in.Runtime.Spec))

@@ -38,6 +38,7 @@ func (c containerOf) checkResources() field.ErrorList {
 		limit, limited := c.Resources.Limits[name]
 		path := c.resourcePath("requests", name)
 		switch {
+		case request.Sign() < 0 || limit.Sign() < 0: // nothing else matters until that is right
 		case !limited && render.FixedResource(name):
 			errs = append(errs, field.Required(c.resourcePath("limits", name), fmt.Sprintf("%s cannot be requested without a limit: set the limit to %s too", name, request.String())))
 		case limited && render.FixedResource(name) && request.Cmp(limit) != 0:
@@ -50,11 +51,17 @@ func (c containerOf) checkResources() field.ErrorList {
 }
 
 // resourcePath is where a resource was written: in the job where it mentions it, else in
-// the runtime.
+// the runtime. Of a job that mentions one side, the other may have followed it.
 func (c containerOf) resourcePath(side string, name corev1.ResourceName) *field.Path {
 	if t := c.job.Spec.Trainer; c.trains() && t != nil && t.ResourcesPerNode != nil {
 		_, limit := t.ResourcesPerNode.Limits[name]
 		_, request := t.ResourcesPerNode.Requests[name]
+		switch {
+		case limit && !request:
+			side = "limits"
+		case request && !limit:
+			side = "requests"
+		}
 		if limit || request {
 			return trainerPath.Child("resourcesPerNode", side).Key(string(name))
 		}

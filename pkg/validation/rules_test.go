@@ -46,7 +46,7 @@ func ofJobs() []example {
 		{"the runtime exists", nothing, "`Pending/WaitingForRuntime`", on(torch()), on(nil)},
 		{"the runtime is of a kind that somebody understands", nothing, "`Failed/TrainingRuntimeNotSupported`",
 			OpaqueTrainJob(nil, jobOf(`spec: {runtimeRef: {apiGroup: example.com, kind: Recipe}}`)),
-			UnsupportedTrainJob(nil, jobOf(`spec: {runtimeRef: {apiGroup: example.com, kind: Recipe}}`))},
+			UnsupportedTrainJob(nil, jobOf(`spec: {runtimeRef: {apiGroup: example.com, kind: Recipe}}`), nil)},
 		{"the runtime's name is one that a runtime can have", refused, "`Pending/WaitingForRuntime`",
 			on(torch(), `spec: {runtimeRef: {name: torch.v1}}`), on(nil, `spec: {runtimeRef: {name: Torch}}`)},
 		{"the runtime can be used", nothing, pending, on(torch()),
@@ -166,7 +166,7 @@ func warningsOfJobs() []example {
 		{"a job of another controller has a runtime here", nothing, "",
 			on(torch(), `spec: {managedBy: kueue.x-k8s.io/multikueue}`), on(nil, `spec: {managedBy: kueue.x-k8s.io/multikueue}`)},
 		{"a job of another controller has a runtime of a kind that somebody here understands", nothing, "",
-			OpaqueTrainJob(nil, jobOf(foreign)), UnsupportedTrainJob(nil, jobOf(foreign))},
+			OpaqueTrainJob(nil, jobOf(foreign)), UnsupportedTrainJob(nil, jobOf(foreign), nil)},
 	}
 }
 

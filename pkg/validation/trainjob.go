@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -49,15 +50,16 @@ func OpaqueTrainJob(old, job *trainer.TrainJob) Review {
 }
 
 // UnsupportedTrainJob reviews a job whose runtime is of a kind that nobody here
-// understands. Once it exists, however it came to, it is like any other.
-func UnsupportedTrainJob(old, job *trainer.TrainJob) Review {
+// understands: it is not among the opaque ones either. Once it exists, however it came to,
+// it is like any other.
+func UnsupportedTrainJob(old, job *trainer.TrainJob, opaque sets.Set[schema.GroupKind]) Review {
 	review := OpaqueTrainJob(old, job)
 	switch {
 	case old != nil:
 	case trainjob.ManagedByUs(job):
 		review.Errors = append(review.Errors, invalid(runtimeRefPath, describe(job),
-			"this controller understands the kinds %s and %s of %s: name a runtime of one of them, or have the admin allow this kind with --opaque-runtime-kinds",
-			trainer.ClusterTrainingRuntimeKind, trainer.TrainingRuntimeKind, trainer.GroupName))
+			"this controller understands the kinds %s: name a runtime of one of them, or have the admin allow this kind with --opaque-runtime-kinds",
+			trainjob.UnderstoodKinds(opaque)))
 	default:
 		// The job is built in another cluster, whose controller may understand more.
 		review.warn(runtimeRefPath, "nobody in this cluster understands the kind of %s, so nothing was checked against it", describe(job))

@@ -71,7 +71,7 @@ func TestNoJobIsLocked(t *testing.T) {
 				}
 				mustPass(t, "update", UpdateTrainJob(old, job, snapshot))
 				mustPass(t, "update of an opaque runtime's job", OpaqueTrainJob(old, job))
-				mustPass(t, "update of an unknown runtime's job", UnsupportedTrainJob(old, job))
+				mustPass(t, "update of an unknown runtime's job", UnsupportedTrainJob(old, job, nil))
 			})
 		}
 	}

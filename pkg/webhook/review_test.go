@@ -192,7 +192,7 @@ func TestCreateIsRefusedOnlyOnWhatTheAPIServerHasNow(t *testing.T) {
 		"a kind that is another controller's": {
 			world{broken: true}, builders.TrainJob("a", builders.Runtime("Opaque", "x")), "", 0},
 		"a kind that nobody understands": {
-			world{broken: true}, builders.TrainJob("a", builders.Runtime("Foo", "x")), "--opaque-runtime-kinds", 0},
+			world{broken: true}, builders.TrainJob("a", builders.Runtime("Foo", "x")), "and for builders of their own Opaque.trainer.kubeflow.org: ", 0},
 		"no name of a runtime": {
 			world{}, builders.TrainJob("a", builders.Runtime(trainer.TrainingRuntimeKind, "")), "spec.runtimeRef.name: Required", 0},
 	}

@@ -83,7 +83,7 @@ func (t *trainJobs) judge(ctx context.Context, old, job *trainer.TrainJob) (vali
 	case trainjob.External(job) && t.opaque.Has(trainjob.RuntimeKind(job)):
 		return validation.OpaqueTrainJob(old, job), nil
 	case trainjob.External(job):
-		return validation.UnsupportedTrainJob(old, job), nil
+		return validation.UnsupportedTrainJob(old, job, t.opaque), nil
 	case old == nil:
 		return t.judgeCreate(ctx, job)
 	}

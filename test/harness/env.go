@@ -160,17 +160,12 @@ func MainPrepared(m *testing.M, options cluster.Options, env *Env, prepare func(
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	started, err := Start(ctx, options)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	*env = *started
-	code := 1
-	if err := prepare(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	} else {
-		code = m.Run()
+	return within(ctx, options, env, Start, func() int {
+		if err := prepare(ctx); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		code := m.Run()
 		if crashes, err := Crashes(env.LogFile()); err != nil || len(crashes) > 0 {
 			fmt.Fprintf(os.Stderr, "the controller's log (%v):\n%s\n", err, strings.Join(crashes, "\n"))
 			code = 1
@@ -179,7 +174,27 @@ func MainPrepared(m *testing.M, options cluster.Options, env *Env, prepare func(
 			fmt.Fprintln(os.Stderr, err)
 			code = 1
 		}
+		return code
+	})
+}
+
+// MainWithoutController is Main for a package whose tests need a control plane alone, as
+// Start or StartBare makes it.
+func MainWithoutController(m *testing.M, options cluster.Options, env *Env, start starter) int {
+	return within(context.Background(), options, env, start, m.Run)
+}
+
+type starter func(context.Context, cluster.Options) (*Env, error)
+
+// within has the tests run while there is a control plane.
+func within(ctx context.Context, options cluster.Options, env *Env, start starter, run func() int) int {
+	started, err := start(ctx, options)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
+	*env = *started
+	code := run()
 	if err := env.Stop(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

@@ -75,7 +75,9 @@ To see what would be built for a TrainJob, without a cluster:
 // docs/flags.md.
 func flagSections(options *Options) cliflag.NamedFlagSets {
 	sections := options.Flags()
-	globalflag.AddGlobalFlags(sections.FlagSet("global"), name, logs.SkipLoggingConfigurationFlags())
+	global := sections.FlagSet("global")
+	globalflag.AddGlobalFlags(global, name, logs.SkipLoggingConfigurationFlags())
+	global.Bool("version", false, "version of "+name) // cobra's own would not be in the sections
 	return sections
 }
 

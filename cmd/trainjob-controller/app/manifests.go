@@ -19,6 +19,7 @@ import (
 	"github.com/trainjob/controller/apis/trainer/v1alpha1"
 	"github.com/trainjob/controller/generated/clientset/versioned/scheme"
 	"github.com/trainjob/controller/pkg/runtimesnapshot"
+	"github.com/trainjob/controller/pkg/trainjob"
 )
 
 // document is an object and where it was read.
@@ -141,15 +142,16 @@ func (m *manifests) runtime(kind, namespace, name string) *document[*runtimesnap
 
 // runtimeOf finds the runtime a job refers to among those that were read.
 func (m *manifests) runtimeOf(job *v1alpha1.TrainJob) (*document[*runtimesnapshot.Runtime], error) {
-	group, kind, name := refOf(job)
+	kind, name := trainjob.RuntimeKind(job), job.Spec.RuntimeRef.Name
+	if !trainjob.OwnRuntimeKind(kind) {
+		return nil, fmt.Errorf("spec.runtimeRef: of a %s there is nothing to render: what its jobs need is made by a builder of its own, if the controller allows the kind with --%s", kind, opaqueFlag)
+	}
 	namespace := ""
-	if kind == v1alpha1.TrainingRuntimeKind {
+	if kind.Kind == v1alpha1.TrainingRuntimeKind {
 		namespace = job.Namespace
 	}
-	if group == v1alpha1.GroupName {
-		if found := m.runtime(kind, namespace, name); found != nil {
-			return found, nil
-		}
+	if found := m.runtime(kind.Kind, namespace, name); found != nil {
+		return found, nil
 	}
 	var have []string
 	for _, r := range m.runtimes {
@@ -160,10 +162,10 @@ func (m *manifests) runtimeOf(job *v1alpha1.TrainJob) (*document[*runtimesnapsho
 		have = append(have, text)
 	}
 	slices.Sort(have)
-	wanted := kind + " " + name
+	wanted := name
 	if namespace != "" {
-		wanted = kind + " " + namespace + "/" + name
+		wanted = namespace + "/" + name
 	}
-	return nil, fmt.Errorf("spec.runtimeRef: %s of %s is in none of the files (they have: %s): add its file with -f",
-		wanted, group, cmp.Or(strings.Join(have, ", "), "no runtime"))
+	return nil, fmt.Errorf("spec.runtimeRef: %s %s is in none of the files (they have: %s): add its file with -f",
+		kind.Kind, wanted, cmp.Or(strings.Join(have, ", "), "no runtime"))
 }

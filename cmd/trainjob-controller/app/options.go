@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"math"
 	"net"
 	"slices"
 	"strconv"
@@ -98,8 +99,8 @@ func (o *Options) Validate() []error {
 	wrong := func(flag string, value any, want string) {
 		errs = append(errs, fmt.Errorf("--%s: %v: %s", flag, value, want))
 	}
-	if o.KubeAPIQPS <= 0 {
-		wrong("kube-api-qps", o.KubeAPIQPS, "must be more than 0")
+	if qps := float64(o.KubeAPIQPS); !(qps > 0) || math.IsInf(qps, 0) { // NaN is not more than anything
+		wrong("kube-api-qps", o.KubeAPIQPS, "must be a number of more than 0, such as 500")
 	}
 	if o.KubeAPIBurst < 1 {
 		wrong("kube-api-burst", o.KubeAPIBurst, "must be at least 1")
@@ -129,9 +130,28 @@ func (o *Options) Validate() []error {
 	if o.Profiling && o.BindAddress == "0" {
 		wrong("profiling", o.Profiling, "needs a --bind-address to be served on, such as 127.0.0.1:8080")
 	}
+	if o.Webhook.Enabled && sameAddress(o.BindAddress, o.Webhook.BindAddress) {
+		wrong("bind-address", o.BindAddress, fmt.Sprintf("--webhook-bind-address is %s, and only one can listen there: give one of them another port", o.Webhook.BindAddress))
+	}
 	errs = append(errs, o.Webhook.validate()...)
 	errs = append(errs, o.validateVerbosity()...)
 	return append(errs, o.validateLeaderElection()...)
+}
+
+// sameAddress says whether only one of two servers could listen: they have one port, and
+// one host or one that stands for all.
+func sameAddress(a, b string) bool {
+	hostA, portA, errA := net.SplitHostPort(a)
+	hostB, portB, errB := net.SplitHostPort(b)
+	if errA != nil || errB != nil || portA == "0" {
+		return false // what is wrong is told elsewhere; 0 is any port that is free
+	}
+	return portA == portB && (hostA == hostB || everyHost(hostA) || everyHost(hostB))
+}
+
+func everyHost(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "" || (ip != nil && ip.IsUnspecified())
 }
 
 func (o *Options) validateLeaderElection() []error {

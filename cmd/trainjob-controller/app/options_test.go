@@ -52,6 +52,60 @@ func TestEveryWrongFlagIsNamedAtOnce(t *testing.T) {
 	}
 }
 
+func TestALimitOfCallsIsANumber(t *testing.T) {
+	for value, valid := range map[string]bool{"0.5": true, "500": true, "0": false, "-1": false, "NaN": false, "Inf": false, "-Inf": false, "1e39": false} {
+		options := NewOptions()
+		flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+		flags.AddFlagSet(options.Flags().FlagSets["connection"])
+		if err := flags.Parse([]string{"--kube-api-qps=" + value}); err != nil && !valid {
+			continue // not even a float32
+		}
+		errs := options.Validate()
+		if (len(errs) == 0) != valid {
+			t.Errorf("--kube-api-qps=%s: errors %v, want it taken: %v", value, errs, valid)
+		}
+		for _, err := range errs {
+			if !strings.HasPrefix(err.Error(), "--kube-api-qps: ") || !strings.HasSuffix(err.Error(), ": must be a number of more than 0, such as 500") {
+				t.Errorf("--kube-api-qps=%s: error %q", value, err)
+			}
+		}
+	}
+}
+
+func TestTwoServersNeedTwoAddresses(t *testing.T) {
+	for _, tc := range []struct {
+		bind, webhook string
+		valid         bool
+	}{
+		{":8080", ":9443", true},
+		{":9443", ":9443", false},
+		{"127.0.0.1:9443", "127.0.0.1:9443", false},
+		{"127.0.0.1:9443", ":9443", false},
+		{"0.0.0.0:9443", "127.0.0.1:9443", false},
+		{"[::]:9443", "[::1]:9443", false},
+		{"127.0.0.1:9443", "127.0.0.2:9443", true},
+		{"127.0.0.1:0", "127.0.0.1:0", true}, // any port that is free
+		{"0", ":9443", true},
+	} {
+		options := parsed(t, "--bind-address="+tc.bind, "--webhook-bind-address="+tc.webhook)
+		want := []string{"--bind-address: " + tc.bind + ": --webhook-bind-address is " + tc.webhook + ", and only one can listen there: give one of them another port"}
+		if tc.valid {
+			want = nil
+		}
+		var got []string
+		for _, err := range options.Validate() {
+			got = append(got, err.Error())
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s and %s (-want +got):\n%s", tc.bind, tc.webhook, diff)
+		}
+		options.Webhook.Enabled = false
+		if errs := options.Validate(); len(errs) > 0 {
+			t.Errorf("%s without the webhook: %v", tc.bind, errs)
+		}
+	}
+}
+
 func TestBothMeaningsOfADeadlineAreAccepted(t *testing.T) {
 	for _, from := range []string{"creation", "resume"} {
 		options := NewOptions()

@@ -91,7 +91,7 @@ func TestFlagsAreTakenInEveryWayTheyAreWritten(t *testing.T) {
 
 func TestQuestionsAreAnsweredWhateverElseIsWrong(t *testing.T) {
 	for question, want := range map[string]string{
-		"--help": "Leader election flags:", "-h": "Leader election flags:", "--version": "trainjob-controller version " + version.Get().GitVersion + "\n",
+		"--help": "Leader election flags:", "-h": "--version[=true|false]", "--version": "trainjob-controller version " + version.Get().GitVersion + "\n",
 	} {
 		cmd := NewCommand()
 		var out bytes.Buffer

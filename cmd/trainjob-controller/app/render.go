@@ -12,12 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	cliflag "k8s.io/component-base/cli/flag"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	"github.com/trainjob/controller/apis/trainer/v1alpha1"
 	"github.com/trainjob/controller/pkg/render"
 	"github.com/trainjob/controller/pkg/runtimesnapshot"
+	"github.com/trainjob/controller/pkg/validation"
 )
 
 // newRenderCommand is the command that shows, without a cluster, what the controller
@@ -35,8 +35,9 @@ passed over.
   trainjob-controller render -f trainjob.yaml -f runtime.yaml
   kubectl get clustertrainingruntime NAME -o yaml | trainjob-controller render -f - -f trainjob.yaml
 
-Unknown fields are errors. The rules of the CRDs, such as lowest values and
-patterns, are the API server's to check.`,
+Unknown fields are errors, and so is what the admission webhook would refuse of a
+TrainJob; its warnings go to the standard error. The rules of the CRDs, such as
+lowest values and patterns, are the API server's to check.`,
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
 		// In place of the one of the root, which would turn an error into a log line.
@@ -45,7 +46,7 @@ patterns, are the API server's to check.`,
 			if len(*files) == 0 {
 				return errors.New("name at least one file with -f, or - for the standard input")
 			}
-			return renderFiles(*files, cmd.InOrStdin(), cmd.OutOrStdout())
+			return renderFiles(*files, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	cmd.Flags().AddFlagSet(sections.FlagSet("render"))
@@ -62,8 +63,9 @@ func newRenderFlags() (*[]string, cliflag.NamedFlagSets) {
 	return &files, sections
 }
 
-// renderFiles prints the objects of all TrainJobs, or nothing and all errors.
-func renderFiles(names []string, stdin io.Reader, out io.Writer) error {
+// renderFiles prints the objects of all TrainJobs, or nothing and all errors. It warns in
+// either case.
+func renderFiles(names []string, stdin io.Reader, out, warnings io.Writer) error {
 	var read manifests
 	var errs []error
 	for _, name := range names {
@@ -79,7 +81,7 @@ func renderFiles(names []string, stdin io.Reader, out io.Writer) error {
 	}
 	var printed bytes.Buffer
 	for _, job := range read.jobs {
-		if err := renderJob(&read, job, &printed); err != nil {
+		if err := renderJob(&read, job, &printed, warnings); err != nil {
 			errs = append(errs, err)
 		}
 	}
@@ -102,13 +104,15 @@ func readFile(into *manifests, name string, stdin io.Reader) error {
 	return into.read(name, file)
 }
 
-// renderJob goes the controller's way: the runtime is frozen, read back, and built from.
-func renderJob(read *manifests, job document[*v1alpha1.TrainJob], out io.Writer) error {
+// renderJob goes the controller's way: the job is admitted, its runtime frozen and read
+// back, and the job built from that.
+func renderJob(read *manifests, job document[*v1alpha1.TrainJob], out, warnings io.Writer) error {
 	about := fmt.Sprintf("%s: TrainJob %s/%s", job.source, job.object.Namespace, job.object.Name)
 	found, err := read.runtimeOf(job.object)
 	if err != nil {
 		return fmt.Errorf("%s: %w", about, err)
 	}
+	about += ", runtime in " + found.source
 	snapshot, err := runtimesnapshot.Encode(job.object, found.object)
 	if err != nil {
 		return fmt.Errorf("%s: %w", about, err)
@@ -117,11 +121,29 @@ func renderJob(read *manifests, job document[*v1alpha1.TrainJob], out io.Writer)
 	if err != nil {
 		return fmt.Errorf("%s: %w", about, err)
 	}
+	if err := admit(job.object, frozen, about, warnings); err != nil {
+		return err
+	}
 	objects, err := render.Render(job.object, render.FromSnapshot(frozen))
 	if err != nil {
-		return fmt.Errorf("%s: %w (runtime in %s)", about, err, found.source)
+		return fmt.Errorf("%s: %w", about, err)
 	}
 	return printObjects(out, objects.All()...)
+}
+
+// admit says what the admission webhook would say of a new job.
+func admit(job *v1alpha1.TrainJob, runtime *runtimesnapshot.Runtime, about string, warnings io.Writer) error {
+	review := validation.CreateTrainJob(job, runtime)
+	for _, warning := range review.Warnings {
+		if _, err := fmt.Fprintf(warnings, "Warning: %s: %s\n", about, warning); err != nil {
+			return err
+		}
+	}
+	var errs []error
+	for _, refusal := range review.Errors {
+		errs = append(errs, fmt.Errorf("%s: %w", about, refusal))
+	}
+	return errors.Join(errs...)
 }
 
 // printObjects writes objects as they would be created: without a status.
@@ -141,10 +163,4 @@ func printObjects(out io.Writer, objects ...any) error {
 		}
 	}
 	return nil
-}
-
-// refOf is the runtime a job refers to, with the defaults of the CRD.
-func refOf(job *v1alpha1.TrainJob) (group, kind, name string) {
-	ref := job.Spec.RuntimeRef
-	return ptr.Deref(ref.APIGroup, v1alpha1.GroupName), ptr.Deref(ref.Kind, v1alpha1.ClusterTrainingRuntimeKind), ref.Name
 }

@@ -38,7 +38,7 @@ func namespacedYAML(name, metadata string) string {
 
 // runRender writes files into a folder, in which the command then runs. What is named
 // "-" is the standard input.
-func runRender(t *testing.T, files map[string]string, names ...string) (string, error) {
+func runRender(t *testing.T, files map[string]string, names ...string) (printed, warnings string, err error) {
 	t.Helper()
 	t.Chdir(t.TempDir())
 	cmd := NewCommand()
@@ -54,12 +54,12 @@ func runRender(t *testing.T, files map[string]string, names ...string) (string, 
 			t.Fatal(err)
 		}
 	}
-	var out bytes.Buffer
+	var out, errOut bytes.Buffer
 	cmd.SetOut(&out)
-	cmd.SetErr(&out)
+	cmd.SetErr(&errOut)
 	cmd.SetArgs(args)
-	err := cmd.Execute()
-	return out.String(), err
+	err = cmd.Execute()
+	return out.String(), errOut.String(), err
 }
 
 func TestRenderPrintsOneJobSetForEveryTrainJob(t *testing.T) {
@@ -82,9 +82,9 @@ func TestRenderPrintsOneJobSetForEveryTrainJob(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			out, err := runRender(t, tc.files, tc.names...)
-			if err != nil {
-				t.Fatal(err)
+			out, warnings, err := runRender(t, tc.files, tc.names...)
+			if err != nil || warnings != "" {
+				t.Fatalf("error %v, warnings:\n%s", err, warnings)
 			}
 			var got []string
 			for _, text := range strings.Split(out, "---\n")[1:] {
@@ -133,19 +133,22 @@ func TestRenderSaysWhatIsWrongAndWhere(t *testing.T) {
 		"the same twice": {map[string]string{"a": jobYAML + "---\n" + runtimeYAML, "b": jobYAML + "---\n" + runtimeYAML}, []string{"a", "b"},
 			[]string{"b: TrainJob research/bert is also in a", "b, document 2: ClusterTrainingRuntime jax is also in a, document 2"}},
 		"no runtime": {map[string]string{"a": jobYAML}, []string{"a"},
-			[]string{"a: TrainJob research/bert: spec.runtimeRef: ClusterTrainingRuntime jax of trainer.kubeflow.org is in none of the files (they have: no runtime): add its file with -f"}},
+			[]string{"a: TrainJob research/bert: spec.runtimeRef: ClusterTrainingRuntime jax is in none of the files (they have: no runtime): add its file with -f"}},
 		"a runtime of another namespace": {map[string]string{"a": strings.ReplaceAll(jobYAML, "{name: jax}", "{name: own, kind: TrainingRuntime}"), "b": namespacedYAML("own", "")}, []string{"a", "b"},
-			[]string{"a: TrainJob research/bert: spec.runtimeRef: TrainingRuntime research/own of trainer.kubeflow.org is in none of the files (they have: TrainingRuntime default/own): add its file with -f"}},
+			[]string{"a: TrainJob research/bert: spec.runtimeRef: TrainingRuntime research/own is in none of the files (they have: TrainingRuntime default/own): add its file with -f"}},
 		"a runtime of another group": {map[string]string{"a": strings.ReplaceAll(jobYAML, "{name: jax}", "{name: jax, apiGroup: example.com}"), "b": runtimeYAML}, []string{"a", "b"},
-			[]string{"a: TrainJob research/bert: spec.runtimeRef: ClusterTrainingRuntime jax of example.com is in none of the files (they have: ClusterTrainingRuntime jax): add its file with -f"}},
+			[]string{"a: TrainJob research/bert: spec.runtimeRef: of a ClusterTrainingRuntime.example.com there is nothing to render: what its jobs need is made by a builder of its own, if the controller allows the kind with --opaque-runtime-kinds"}},
 		"a job that cannot be built": {map[string]string{"a": jobYAML, "b": invalid}, []string{"a", "b"},
-			[]string{`a: TrainJob research/bert: cannot be built from ClusterTrainingRuntime jax: spec.template.spec.replicatedJobs[0].template.spec.template.spec.containers: Not found: "node": replicatedJob node is labelled trainer and must have a container of this name (it has: main) (runtime in b)`}},
+			[]string{`a: TrainJob research/bert, runtime in b: spec.runtimeRef.name: Invalid value: "jax": ClusterTrainingRuntime "jax" cannot be used for this job: spec.template.spec.replicatedJobs[0].template.spec.template.spec.containers: Not found: "node": replicatedJob node is labelled trainer and must have a container of this name (it has: main); correct the runtime or use another one`}},
+		"what admission would refuse": {map[string]string{"a": strings.ReplaceAll(jobYAML, "{name: jax}", "{name: jax}, trainer: {env: [{name: JAX_PROCESS_ID, value: x}, {name: a=b}]}"), "b": runtimeYAML}, []string{"a", "b"},
+			[]string{`a: TrainJob research/bert, runtime in b: spec.trainer.env[0].name: Forbidden: JAX_PROCESS_ID is set by the runtime's framework, whatever is given here: remove it`,
+				`a: TrainJob research/bert, runtime in b: spec.trainer.env[1].name: Invalid value: "a=b": a variable's name consists of printable ASCII characters other than '=': rename it`}},
 		"a runtime that fits into no snapshot": {map[string]string{"a": jobYAML, "b": strings.ReplaceAll(runtimeYAML, "{name: jax}", "{name: jax, labels: {a: "+strings.Repeat("x", 2<<20)+"}}")}, []string{"a", "b"},
-			[]string{`a: TrainJob research/bert: ClusterTrainingRuntime "jax" takes `}},
+			[]string{`a: TrainJob research/bert, runtime in b: ClusterTrainingRuntime "jax" takes `}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			out, err := runRender(t, tc.files, tc.names...)
+			out, _, err := runRender(t, tc.files, tc.names...)
 			if err == nil || out != "" {
 				t.Fatalf("error %v, printed:\n%s", err, out)
 			}
@@ -157,6 +160,17 @@ func TestRenderSaysWhatIsWrongAndWhere(t *testing.T) {
 				t.Errorf("lines of the error (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestRenderWarnsAsAdmissionWould(t *testing.T) {
+	job := strings.ReplaceAll(jobYAML, "{name: jax}", "{name: jax}, ttlSecondsAfterFinished: 0")
+	out, warnings, err := runRender(t, map[string]string{"a": job, "b": runtimeYAML}, "a", "b")
+	if err != nil || !strings.Contains(out, "kind: JobSet") {
+		t.Errorf("error %v, printed:\n%s", err, out)
+	}
+	if want := "Warning: a: TrainJob research/bert, runtime in b: spec.ttlSecondsAfterFinished: "; !strings.HasPrefix(warnings, want) || strings.Count(warnings, "\n") != 1 {
+		t.Errorf("warnings:\n%s\nwant one line that begins with %q", warnings, want)
 	}
 }
 
@@ -175,8 +189,9 @@ func TestRenderTakesEveryShippedExample(t *testing.T) {
 			names = append(names, path)
 		}
 	}
-	if out, err := runRender(t, nil, names...); err != nil || !strings.Contains(out, "kind: JobSet") {
-		t.Errorf("error %v, printed:\n%s", err, out)
+	out, warnings, err := runRender(t, nil, names...)
+	if err != nil || warnings != "" || !strings.Contains(out, "kind: JobSet") {
+		t.Errorf("error %v, warnings:\n%sprinted:\n%s", err, warnings, out)
 	}
 }
 

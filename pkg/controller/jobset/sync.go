@@ -8,6 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/cache"
+	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
 	"github.com/trainjob/controller/pkg/informer"
@@ -61,12 +62,25 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (queue.Resu
 	if err = errors.Join(err, done.err); err != nil {
 		return queue.Result{}, err
 	}
-	result = soonest(result, done.result)
-	if seen.noted {
-		// Should the JobSet be gone already, no event is left to say so.
-		result = soonest(result, queue.Result{After: informer.NoteLifetime})
+	return soonest(soonest(result, done.result), c.trust(key, job, seen)), nil
+}
+
+// trust is how long to go without an event by a note, one that was used or was just put:
+// should what it is of be gone already, nobody is left to say so.
+func (c *Controller) trust(key cache.ObjectName, job *trainer.TrainJob, seen observation) queue.Result {
+	if seen.noted || c.noted(key, job) != nil {
+		return queue.Result{After: informer.NoteLifetime}
 	}
-	return result, nil
+	return queue.Result{}
+}
+
+// noted is the JobSet of the job that we created or read ourselves a moment ago, nil if
+// the cache is as good.
+func (c *Controller) noted(key cache.ObjectName, job *trainer.TrainJob) *jobset.JobSet {
+	if noted, ok := c.created.Get(key); ok && trainjob.OwnershipOf(job, noted) == trainjob.Ours {
+		return noted
+	}
+	return nil
 }
 
 // gather reads what the decision needs from the caches.
@@ -80,7 +94,7 @@ func (c *Controller) gather(key cache.ObjectName, job *trainer.TrainJob) (observ
 		return seen, err
 	}
 	// What we created ourselves a moment ago is newer than what the cache has.
-	if noted, ok := c.created.Get(key); ok && trainjob.OwnershipOf(job, noted) == trainjob.Ours && seen.own(job) == nil {
+	if noted := c.noted(key, job); noted != nil && seen.own(job) == nil {
 		seen.jobSet, seen.noted = noted, true
 	}
 	cm, err := c.snapshots.ConfigMaps(key.Namespace).Get(runtimesnapshot.Name(key.Name))

@@ -121,6 +121,16 @@ func (f *fixture) wantWrites(want ...string) {
 	}
 }
 
+// seesItsWrites has the cache show the job as it is on the API server.
+func (f *fixture) seesItsWrites() {
+	f.t.Helper()
+	job, err := f.trainer.TrainerV1alpha1().TrainJobs(theJob.Namespace).Get(f.t.Context(), theJob.Name, metav1.GetOptions{})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.cached("trainjobs", job)
+}
+
 // pending is the reason and message of the job's Pending condition on the API server.
 func (f *fixture) pending() (reason, message string) {
 	f.t.Helper()
@@ -178,21 +188,27 @@ func TestSyncCreatesTheJobSetOnceThoughTheCacheIsBehind(t *testing.T) {
 	job := builders.TrainJob("a")
 	f := newFixture(t, job)
 	f.cached("configmaps", snapshotOf(t, job))
-	if _, err := f.sync(); err != nil {
-		t.Fatal(err)
+	look := func() {
+		t.Helper()
+		result, err := f.sync()
+		if err != nil || result.After != informer.NoteLifetime {
+			t.Errorf("got %v, %v, want to look again after %v: should the JobSet be gone already, no event says so", result, err, informer.NoteLifetime)
+		}
 	}
+	look()
 	f.wantWrites("create jobsets", "patch trainjobs/status")
 	if event := <-f.events.Events; event != `Normal JobSetCreated Created JobSet "a"` {
 		t.Errorf("event %q", event)
 	}
-	result, err := f.sync()
-	if err != nil {
+	f.seesItsWrites()
+	look()
+	f.wantWrites("create jobsets", "patch trainjobs/status")
+	if err := f.jobSet.Tracker().Delete(jobset.SchemeGroupVersion.WithResource("jobsets"), theJob.Namespace, theJob.Name); err != nil {
 		t.Fatal(err)
 	}
-	f.wantWrites("create jobsets", "patch trainjobs/status")
-	if result.After <= 0 || result.After > informer.NoteLifetime {
-		t.Errorf("looks again after %v, want within %v: should the JobSet be gone already, no event says so", result.After, informer.NoteLifetime)
-	}
+	f.clock.Step(informer.NoteLifetime)
+	look() // the cache still has none: it was deleted while there was no watch
+	f.wantWrites("create jobsets", "create jobsets", "patch trainjobs/status")
 }
 
 func TestSyncAsksBeforeItCreatesAgain(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
 	"github.com/trainjob/controller/pkg/render"
@@ -24,6 +26,8 @@ type observation struct {
 	opaque sought
 	// unsupported: the job's runtime is of a kind that is not understood.
 	unsupported bool
+	// allowed are the kinds that are left to builders of their own, to name them then.
+	allowed sets.Set[schema.GroupKind]
 }
 
 // plan is what to do for the job: at most one of create, blocked and failure is set.
@@ -42,7 +46,7 @@ func decide(job *trainer.TrainJob, seen observation) plan {
 		return plan{}
 	}
 	if seen.unsupported {
-		return decideUnsupported(job)
+		return decideUnsupported(job, seen.allowed)
 	}
 	if trainjob.External(job) {
 		return decideOpaque(job, seen.opaque)
@@ -64,7 +68,7 @@ func decide(job *trainer.TrainJob, seen observation) plan {
 
 // decideUnsupported ends a job whose runtime nobody understands. One that has had its
 // snapshot was understood before: its builder may be at work.
-func decideUnsupported(job *trainer.TrainJob) plan {
+func decideUnsupported(job *trainer.TrainJob, allowed sets.Set[schema.GroupKind]) plan {
 	if job.Status.RuntimeSnapshot != nil || trainjob.HandedOver(job) {
 		return plan{blocked: &trainjob.Cause{
 			Reason: trainer.ReasonWaitingForRuntime,
@@ -74,8 +78,8 @@ func decideUnsupported(job *trainer.TrainJob) plan {
 	}
 	return plan{failure: &trainjob.Cause{
 		Reason: trainer.ReasonTrainingRuntimeNotSupported,
-		Message: fmt.Sprintf("spec.runtimeRef names %s: this controller understands the kinds %s and %s of %s, and those listed in its flag --opaque-runtime-kinds; create the job again with one of them",
-			describe(job), trainer.ClusterTrainingRuntimeKind, trainer.TrainingRuntimeKind, trainer.GroupName),
+		Message: fmt.Sprintf("spec.runtimeRef names %s: this controller understands the kinds %s; create the job again with one of them, or after this kind has been listed in --opaque-runtime-kinds",
+			describe(job), trainjob.UnderstoodKinds(allowed)),
 	}}
 }
 

@@ -8,6 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
 	"github.com/trainjob/controller/pkg/runtimesnapshot"
@@ -69,6 +71,11 @@ func TestDecide(t *testing.T) {
 		"an unknown kind of runtime fails the job": {
 			seen:    observation{unsupported: true},
 			failure: trainer.ReasonTrainingRuntimeNotSupported, message: `ClusterTrainingRuntime "torch"`,
+		},
+		"and is told which kinds there are": {
+			job:     builders.TrainJob("a", slurm),
+			seen:    observation{unsupported: true, allowed: sets.New(schema.GroupKind{Group: "example.com", Kind: "Recipe"})},
+			failure: trainer.ReasonTrainingRuntimeNotSupported, message: "and for builders of their own Recipe.example.com; create the job again",
 		},
 		"an unknown kind does not fail a job that has had its snapshot": {
 			job: builders.TrainJob("a", slurm, hadSnapshot), seen: observation{unsupported: true},

@@ -275,7 +275,8 @@ func TestNoAnswerIsTriedAgainAndNoStateOfTheJob(t *testing.T) {
 func TestAKindThatIsNotListedFailsTheJobWithoutALook(t *testing.T) {
 	f := newOpaqueFixture(t, builders.TrainJob("a", builders.OpaqueRuntime("ray.io", "RayCluster", "x")))
 	f.wantSync(10, 0)
-	f.wantState(trainer.TrainJobFailed, trainer.ReasonTrainingRuntimeNotSupported, `RayCluster.ray.io "x"`)
+	f.wantState(trainer.TrainJobFailed, trainer.ReasonTrainingRuntimeNotSupported,
+		`RayCluster.ray.io "x": this controller understands the kinds ClusterTrainingRuntime and TrainingRuntime of trainer.kubeflow.org, and for builders of their own `)
 	f.wantReads(0)
 	expectAsks(t, f.discovery, 0)
 }

@@ -127,7 +127,7 @@ func (c *Controller) gather(ctx context.Context, key cache.ObjectName, job *trai
 	case c.opaque.kinds.Has(trainjob.RuntimeKind(job)):
 		seen.opaque, err = c.opaque.read(ctx, key, job, now)
 	default:
-		seen.unsupported, err = true, nil
+		seen.unsupported, seen.allowed, err = true, c.opaque.kinds, nil
 	}
 	return seen, err
 }

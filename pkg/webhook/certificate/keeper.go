@@ -120,10 +120,11 @@ func (k *Keeper) look(ctx context.Context, configurations []configuration, troub
 		logger.Info("Serving a certificate", "expires", plan.Serve.NotAfter().UTC().Format(time.RFC3339), "names", strings.Join(plan.Serve.Names(), ","))
 	}
 	if plan.Issue != "" {
-		if err := k.renew(ctx, secret, situation); err != nil {
+		written, err := k.renew(ctx, secret, situation)
+		if err != nil {
 			return false, errors.Join(troubles, err)
 		}
-		logger.Info("Made a new webhook certificate", "reason", plan.Issue, "secret", klog.KRef(k.namespaceOf(secret), k.SecretName))
+		logger.Info("Made a new webhook certificate", "reason", plan.Issue, "secret", klog.KObj(written))
 		return false, troubles
 	}
 	if plan.Publish {
@@ -163,34 +164,27 @@ func (k *Keeper) readSecret(ctx context.Context) (*corev1.Secret, error) {
 }
 
 // renew writes a new certificate into the Secret, or makes the Secret.
-func (k *Keeper) renew(ctx context.Context, secret *corev1.Secret, s Situation) error {
+func (k *Keeper) renew(ctx context.Context, secret *corev1.Secret, s Situation) (*corev1.Secret, error) {
 	next, err := succeed(k.known, k.Holder.Current(), s.Bundles, s.Now, k.Lifetime, k.Names)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if secret == nil {
-		_, err = k.Secrets.Create(ctx, &corev1.Secret{
+		made, err := k.Secrets.Create(ctx, &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Name: k.SecretName}, Type: corev1.SecretTypeTLS, Data: next.into(nil),
 		}, metav1.CreateOptions{})
 		if apierrors.IsNotFound(err) {
-			return fmt.Errorf("create Secret %q: %w: create the namespace, or name another one with --webhook-namespace", k.SecretName, err)
+			return nil, fmt.Errorf("create Secret %q: %w: create the namespace, or name another one with --webhook-namespace", k.SecretName, err)
 		}
 		if err != nil {
-			return fmt.Errorf("create Secret %q: %w", k.SecretName, err)
+			return nil, fmt.Errorf("create Secret %q: %w", k.SecretName, err)
 		}
-		return nil
+		return made, nil
 	}
 	secret = secret.DeepCopy()
 	secret.Data = next.into(secret.Data)
-	if _, err := k.Secrets.Update(ctx, secret, metav1.UpdateOptions{}); err != nil {
-		return fmt.Errorf("update Secret %q: %w", k.SecretName, err)
+	if secret, err = k.Secrets.Update(ctx, secret, metav1.UpdateOptions{}); err != nil {
+		return nil, fmt.Errorf("update Secret %q: %w", k.SecretName, err)
 	}
-	return nil
-}
-
-func (k *Keeper) namespaceOf(secret *corev1.Secret) string {
-	if secret == nil {
-		return ""
-	}
-	return secret.Namespace
+	return secret, nil
 }

@@ -19,6 +19,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
@@ -337,8 +339,8 @@ func TestWithoutConfigurationsItIsNotReadyAndTriesOnLessAndLess(t *testing.T) {
 	}
 	_, err := k.Endpoints()
 	for _, want := range []string{"no MutatingWebhookConfiguration", "no ValidatingWebhookConfiguration", "artifacts/webhook"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %q in it", err, want)
+		if err == nil || strings.Count(err.Error(), want) != 1 {
+			t.Errorf("got %v, want %q in it once", err, want)
 		}
 	}
 	w.create(mutatingConfiguration(), validatingConfiguration())
@@ -346,6 +348,21 @@ func TestWithoutConfigurationsItIsNotReadyAndTriesOnLessAndLess(t *testing.T) {
 	w.trusted(k)
 	if _, err := k.Endpoints(); err != nil {
 		t.Errorf("still not ready: %v", err)
+	}
+}
+
+func TestTheLogNamesTheSecretWithItsNamespaceWhetherNewOrOld(t *testing.T) {
+	w := newWorld(t, mutatingConfiguration(), validatingConfiguration())
+	k := w.keeper()
+	var out bytes.Buffer
+	ctx := klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&out))))
+	k.step(ctx) // makes the Secret
+	w.steps(k)
+	w.clock.Step(lifetime * 3 / 4)
+	k.step(ctx) // renews the certificate in it
+	const want = `secret="ns/cert"`
+	if all, right := strings.Count(out.String(), "secret="), strings.Count(out.String(), want); all != 2 || right != 2 {
+		t.Errorf("%d lines with a Secret, %d with %s, want 2 of both:\n%s", all, right, want, &out)
 	}
 }
 

@@ -25,21 +25,8 @@ import (
 
 var env harness.Env
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
-	started, err := harness.Start(context.Background(), cluster.APIServerOnly())
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	env = *started
-	code := m.Run()
-	if err := env.Stop(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return code
+func TestMain(m *testing.M) {
+	os.Exit(harness.MainWithoutController(m, cluster.APIServerOnly(), &env, harness.Start))
 }
 
 // The resources under test.

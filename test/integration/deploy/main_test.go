@@ -5,7 +5,6 @@
 package deploy
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -23,21 +22,8 @@ import (
 
 var env harness.Env
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
-	started, err := harness.StartBare(context.Background(), cluster.FullStack())
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	env = *started
-	code := m.Run()
-	if err := env.Stop(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return code
+func TestMain(m *testing.M) {
+	os.Exit(harness.MainWithoutController(m, cluster.FullStack(), &env, harness.StartBare))
 }
 
 // folder below artifacts.
