@@ -70,7 +70,7 @@ func (a *arena) besides(ctx context.Context, page *page, s *subject) error {
 		return err
 	}
 	begin, changes := time.Now(), 0
-	err = paced(ctx, a.bench.options.foreignRate, a.bench.options.foreignFor, func(ctx context.Context, i int) error {
+	err = paced(ctx, a.bench.options.foreignRate, a.bench.options.foreignFor, never, func(ctx context.Context, i int) error {
 		return a.change(ctx, namespace, i)
 	}, &changes)
 	if err != nil {

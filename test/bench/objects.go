@@ -136,15 +136,20 @@ func (a *arena) each(ctx context.Context, n int, work func(ctx context.Context, 
 	return context.Cause(ctx)
 }
 
-// paced begins work at a fixed rate, in order, for a time, and does not wait for it: who
-// is slow does not slow down what comes. It returns when all has ended, and counts how
-// much was begun.
-func paced(ctx context.Context, rate float64, during time.Duration, work func(ctx context.Context, i int) error, begun *int) error {
+func never() bool { return false }
+
+// paced begins work at a fixed rate, in order, for a time or until it is enough, and does
+// not wait for it: who is slow does not slow down what comes. It returns when all has
+// ended, and counts how much was begun.
+func paced(ctx context.Context, rate float64, during time.Duration, enough func() bool, work func(ctx context.Context, i int) error, begun *int) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var busy sync.WaitGroup
 	begin := time.Now()
 	for i := range int(rate * during.Seconds()) {
+		if enough() {
+			break
+		}
 		due := begin.Add(time.Duration(float64(i) / rate * float64(time.Second)))
 		if sleep(ctx, time.Until(due)) != nil {
 			break

@@ -57,7 +57,7 @@ func parse(args []string) (*options, error) {
 	fs.IntVar(&o.foreign, "foreign", 1000, "foreign: number of TrainJobs that exist")
 	fs.Float64Var(&o.foreignRate, "foreign-rate", 100, "foreign: changes of unrelated objects a second")
 	fs.DurationVar(&o.foreignFor, "foreign-for", 30*time.Second, "foreign: how long")
-	rates := fs.String("rate", "50", "steady: TrainJobs created a second; several rates, growing, are measured one after the other")
+	rates := fs.String("rate", "20,50", "steady: numbers of TrainJobs created a second, growing, measured one after the other; a flow ends early when 20 s of it wait")
 	fs.DurationVar(&o.steady, "steady", 5*time.Minute, "steady: how long")
 	fs.DurationVar(&o.runFor, "run-for", 3*time.Second, "steady: how long a TrainJob runs")
 	ttl := fs.Int("ttl", 10, "steady: ttlSecondsAfterFinished of the TrainJobs")

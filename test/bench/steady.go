@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
@@ -59,7 +60,8 @@ func (a *arena) steady(ctx context.Context, s *subject, rate int) error {
 	}
 	a.play.letLive(o.runFor)
 	watching, stop := context.WithCancel(ctx)
-	meter := meter{waiting: a.seen.waiting}
+	// More than 20 s behind, a flow is not steady: the machine cannot take it.
+	meter := meter{waiting: a.seen.waiting, most: 20 * rate}
 	var metering sync.WaitGroup
 	metering.Go(func() { meter.run(watching, s.process) })
 	defer metering.Wait()
@@ -70,7 +72,7 @@ func (a *arena) steady(ctx context.Context, s *subject, rate int) error {
 		return err
 	}
 	begin, made := time.Now(), 0
-	err = paced(ctx, float64(rate), o.steady, func(ctx context.Context, i int) error {
+	err = paced(ctx, float64(rate), o.steady, meter.behind.Load, func(ctx context.Context, i int) error {
 		return a.createOne(ctx, jobs[i], s.take)
 	}, &made)
 	took := time.Since(begin)
@@ -79,6 +81,11 @@ func (a *arena) steady(ctx context.Context, s *subject, rate int) error {
 	}
 	jobs = jobs[:made]
 	page.add("created", "1/s", float64(made)/took.Seconds())
+	page.add("created in all", "", float64(made))
+	page.duration("not too far behind for", took)
+	if meter.behind.Load() {
+		a.bench.say("%s: %d TrainJobs wait after %v: the flow ends here", s.name, meter.most, took.Round(time.Second))
+	}
 	if err := a.seen.all(ctx, "deletions after the TTL", jobs, goneAt); err != nil {
 		return err
 	}
@@ -120,8 +127,11 @@ func (a *arena) lived(jobs []*trainer.TrainJob) error {
 // meter reads every other second what flows. To be asked for its metrics costs a
 // controller too.
 type meter struct {
-	// waiting is how many TrainJobs have no JobSet yet.
+	// waiting is how many TrainJobs have no JobSet yet. When they are more than the most,
+	// behind becomes true.
 	waiting                       func() int
+	most                          int
+	behind                        atomic.Bool
 	at, backlog, depth, rss, heap []float64
 }
 
@@ -129,7 +139,11 @@ type meter struct {
 func (m *meter) run(ctx context.Context, p *process) {
 	begin := time.Now()
 	for sleep(ctx, 2*time.Second) == nil {
-		m.at, m.backlog = append(m.at, time.Since(begin).Seconds()), append(m.backlog, float64(m.waiting()))
+		waiting := m.waiting()
+		if waiting > m.most {
+			m.behind.Store(true)
+		}
+		m.at, m.backlog = append(m.at, time.Since(begin).Seconds()), append(m.backlog, float64(waiting))
 		if p == nil {
 			continue
 		}
