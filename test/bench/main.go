@@ -73,8 +73,11 @@ func run(ctx context.Context, o *options, out *os.File) (_ *results, err error) 
 		if ctx.Err() != nil {
 			return b.results, context.Cause(ctx)
 		}
+		if err := b.results.write(o.out); err != nil { // now: a long run may not come to its end
+			return b.results, errors.Join(append(errs, err)...)
+		}
 	}
-	return b.results, errors.Join(append(errs, b.results.write(o.out))...)
+	return b.results, errors.Join(errs...)
 }
 
 // discardLogs drops what client-go says of connections that end with their control plane.
