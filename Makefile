@@ -97,7 +97,7 @@ export BEFORE ?=
 FLAGS :=
 BENCHFLAGS :=
 .PHONY: bench
-bench: cluster-build ## Measure the controller beside plain clients, in a quarter of an hour. See docs/performance.md.
+bench: cluster-build ## Measure the controller beside plain clients, in half an hour. See docs/performance.md.
 	@CGO_ENABLED=0 KUBE_CACHE_MUTATION_DETECTOR=false go run ./test/bench $(if $(SCENARIOS),-scenarios $(SCENARIOS)) $(if $(N),-n $(N)) \
 	  $(if $(STEADY),-steady $(STEADY)) $(if $(FLAGS),-flags '$(FLAGS)') $(BENCHFLAGS)
 

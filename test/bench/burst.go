@@ -21,14 +21,14 @@ func (b *bench) bursts(ctx context.Context) error {
 				if err != nil {
 					return err
 				}
-				return errors.Join(a.burst(ctx, s, n), s.stop())
+				return a.with(s, func() error { return a.burst(ctx, s, n) })
 			},
 			func(ctx context.Context, a *arena, c command) error {
 				s, err := a.begin(ctx, c)
 				if err != nil {
 					return err
 				}
-				return errors.Join(a.burst(ctx, s, n), s.stop())
+				return a.with(s, func() error { return a.burst(ctx, s, n) })
 			}))
 		b.ratio("burst", n, "rate: of the limit's", "rate", "rate", false)
 		b.ratio("burst", n, "rate until the last write: of the limit's", "rate until the last write", "rate until the last write", false)

@@ -109,6 +109,16 @@ func quantile(sorted []time.Duration, q float64) time.Duration {
 	return sorted[max(i, 0)]
 }
 
+// checked keeps the figures of a measurement only if all that it checks is right.
+func (r *results) checked(measure func() error) error {
+	figures, series := len(r.Figures), len(r.Series)
+	err := measure()
+	if err != nil {
+		r.Figures, r.Series = r.Figures[:figures], r.Series[:series]
+	}
+	return err
+}
+
 // find returns a figure.
 func (r *results) find(scenario, of string, n int, metric string) (float64, bool) {
 	for _, f := range r.Figures {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -81,6 +82,26 @@ func TestTableHasAColumnForAnEarlierBuildOnlyIfItWasMeasured(t *testing.T) {
 	want := []string{"| **steady, 50 TrainJobs** | limit | before | ours | peer |", got[1], "| CPU per 1,000 TrainJobs | | 40 s | 20 s | |"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the table differs (-want +got):\n%s", diff)
+	}
+}
+
+func TestAFailedCheckLeavesNoFigures(t *testing.T) {
+	r := &results{}
+	r.page("burst", ourName, 50).add("rate", "1/s", 80)
+	measure := func(err error) func() error {
+		return func() error {
+			page := r.page("burst", ourName, 100)
+			page.add("rate", "1/s", 90)
+			page.course("memory", []float64{1}, []float64{2})
+			return err
+		}
+	}
+	wrong := errors.New("a JobSet is missing")
+	if err := r.checked(measure(wrong)); !errors.Is(err, wrong) || len(r.Figures) != 1 || len(r.Series) != 0 {
+		t.Errorf("got %v, %v and %v, want the error and the figure of before", err, r.Figures, r.Series)
+	}
+	if err := r.checked(measure(nil)); err != nil || len(r.Figures) != 2 || len(r.Series) != 1 {
+		t.Errorf("got %v, %v and %v, want another figure and a series", err, r.Figures, r.Series)
 	}
 }
 

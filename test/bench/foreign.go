@@ -36,7 +36,7 @@ func (b *bench) foreign(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		return errors.Join(a.besides(ctx, a.bench.results.page("foreign", c.name, n), s), s.stop())
+		return a.with(s, func() error { return a.besides(ctx, a.bench.results.page("foreign", c.name, n), s) })
 	})
 }
 

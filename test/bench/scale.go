@@ -167,8 +167,12 @@ func (a *arena) among(ctx context.Context, c command, n, least int, empty *footp
 		return nil, err
 	}
 	s := &subject{command: c, process: p}
-	found, err := a.observe(ctx, page, s, calls, waiting, server)
-	if err = errors.Join(err, s.stop()); err != nil {
+	var found *footprint
+	err = a.with(s, func() (err error) {
+		found, err = a.observe(ctx, page, s, calls, waiting, server)
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
 	if empty == nil {

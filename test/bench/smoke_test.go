@@ -41,8 +41,8 @@ func TestSmoke(t *testing.T) {
 		{"scale", 50, ourName, "live heap per job", 0},
 		{"scale", 50, ourName, "writes of the start, for the one job that waited", 0},
 		{"foreign", 50, ourName, "CPU", 0},
-		{"steady", 20, limitName, "create to end p99", 0},
-		{"steady", 20, ourName, "create to end p99", 0},
+		{"steady, 20 a second", 20, limitName, "create to end p99", 0},
+		{"steady, 20 a second", 20, ourName, "create to end p99", 0},
 	} {
 		got, found := results.find(want.scenario, want.of, want.n, want.metric)
 		if !found {

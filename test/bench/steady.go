@@ -23,14 +23,14 @@ func (b *bench) steady(ctx context.Context) error {
 				if err != nil {
 					return err
 				}
-				return errors.Join(a.steady(ctx, s, rate), s.stop())
+				return a.with(s, func() error { return a.steady(ctx, s, rate) })
 			},
 			func(ctx context.Context, a *arena, c command) error {
 				s, err := a.begin(ctx, c)
 				if err != nil {
 					return err
 				}
-				return errors.Join(a.steady(ctx, s, rate), s.stop())
+				return a.with(s, func() error { return a.steady(ctx, s, rate) })
 			}))
 	}
 	return errors.Join(errs...)
@@ -52,7 +52,7 @@ func (a *arena) steady(ctx context.Context, s *subject, rate int) error {
 	for _, job := range jobs {
 		job.Spec.TTLSecondsAfterFinished = &o.ttl
 	}
-	page := a.bench.results.page("steady", s.name, len(jobs)-1)
+	page := a.bench.results.page(fmt.Sprintf("steady, %d a second", rate), s.name, len(jobs)-1)
 	if s.plain != nil {
 		if err := s.plain.prepare(jobs); err != nil {
 			return err

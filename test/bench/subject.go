@@ -35,6 +35,12 @@ func (a *arena) begin(ctx context.Context, c command) (*subject, error) {
 	return &subject{command: c, process: p}, nil
 }
 
+// with measures a subject and stops it. If anything is wrong, the subject's own end too,
+// there is no figure.
+func (a *arena) with(s *subject, measure func() error) error {
+	return a.bench.results.checked(func() error { return errors.Join(measure(), s.stop()) })
+}
+
 func (s *subject) stop() error {
 	if s.process != nil {
 		return s.process.stop()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -34,7 +35,7 @@ func (a *arena) limitTimers(ctx context.Context, n int) error {
 		return err
 	}
 	page := a.bench.results.page("timers", limitName, n)
-	measure := func() error {
+	return a.with(s, func() error {
 		if _, err := s.build(ctx, a, min(n, 20)); err != nil {
 			return fmt.Errorf("warm-up: %w", err)
 		}
@@ -43,30 +44,38 @@ func (a *arena) limitTimers(ctx context.Context, n int) error {
 			return err
 		}
 		begin := time.Now()
-		if err := a.onEach(ctx, done, s.plain.fail); err != nil {
+		if err := a.onEach(ctx, done.jobs, s.plain.fail); err != nil {
 			return err
 		}
 		if err := a.seen.all(ctx, "failures", done.jobs, endedAt); err != nil {
 			return err
 		}
 		page.delays("deadline in one second", a.seen.delays(done.jobs, since(begin), endedAt))
-		begin = time.Now()
-		if err := a.onEach(ctx, done, s.plain.remove); err != nil {
-			return err
-		}
-		if err := a.seen.all(ctx, "deletions", done.jobs, goneAt); err != nil {
-			return err
-		}
-		page.delays("TTL in one second", a.seen.delays(done.jobs, since(begin), goneAt))
-		return nil
+		return a.limitTTLs(ctx, page, s.plain, n)
+	})
+}
+
+// limitTTLs deletes the same finished jobs as a controller does after their TTLs.
+func (a *arena) limitTTLs(ctx context.Context, page *page, p *plain, n int) error {
+	namespace, jobs, err := a.finished(ctx, n, time.Now(), math.MaxInt32)
+	if err != nil {
+		return err
 	}
-	return errors.Join(measure(), s.stop())
+	begin := time.Now()
+	if err := a.onEach(ctx, jobs, p.remove); err != nil {
+		return err
+	}
+	if err := a.seen.all(ctx, "deletions", jobs, goneAt); err != nil {
+		return err
+	}
+	page.delays("TTL in one second", a.seen.delays(jobs, since(begin), goneAt))
+	return a.empties(ctx, namespace)
 }
 
 // onEach reads the jobs and then does something to all of them at once.
-func (a *arena) onEach(ctx context.Context, done *built, what func(context.Context, *trainer.TrainJob) error) error {
-	live := make([]*trainer.TrainJob, len(done.jobs))
-	for i, job := range done.jobs {
+func (a *arena) onEach(ctx context.Context, jobs []*trainer.TrainJob, what func(context.Context, *trainer.TrainJob) error) error {
+	live := make([]*trainer.TrainJob, len(jobs))
+	for i, job := range jobs {
 		object, found, err := a.seen.jobs.GetStore().GetByKey(cache.MetaObjectToName(job).String())
 		if err != nil || !found {
 			return fmt.Errorf("TrainJob %s is not in the cache: %w", job.Name, err)
@@ -97,7 +106,8 @@ func (a *arena) timers(ctx context.Context, c command, n int) error {
 		}
 		return a.deadlines(ctx, page, fmt.Sprintf("deadline, spread over %d s", o.spread), s, n, lead, o.spread)
 	}
-	if err := errors.Join(unhurried(lead, inOneSecond), unhurried(lead, spread), s.stop()); err != nil {
+	err = a.with(s, func() error { return errors.Join(unhurried(lead, inOneSecond), unhurried(lead, spread)) })
+	if err != nil {
 		return err
 	}
 	return unhurried(lead, func(lead time.Duration) error { return a.ttls(ctx, page, c, n, lead) })
@@ -250,17 +260,9 @@ func (a *arena) oneJob(ctx context.Context) (time.Duration, error) {
 // ttls makes n finished jobs whose times to live all end in one second, starts the
 // controller before it, and measures how late they are deleted.
 func (a *arena) ttls(ctx context.Context, page *page, c command, n int, lead time.Duration) error {
-	namespace, err := a.namespace(ctx)
-	if err != nil {
-		return err
-	}
 	finish := time.Now().Truncate(time.Second)
 	ttl := int32(lead / time.Second)
-	jobs := jobsOf(namespace, "job", n)
-	err = a.each(ctx, n, func(ctx context.Context, i int) error {
-		jobs[i].Spec.TTLSecondsAfterFinished = &ttl
-		return a.createFinished(ctx, jobs[i], finish)
-	})
+	namespace, jobs, err := a.finished(ctx, n, finish, ttl)
 	if err != nil {
 		return err
 	}
@@ -268,18 +270,39 @@ func (a *arena) ttls(ctx context.Context, page *page, c command, n int, lead tim
 	if err != nil {
 		return err
 	}
-	measure := func() error {
+	return a.with(s, func() error {
 		moment := finish.Add(time.Duration(ttl) * time.Second)
 		if time.Until(moment) < time.Second {
 			return errTooSlow
+		}
+		if err := sleep(ctx, time.Until(moment)); err != nil {
+			return err
+		}
+		if err := a.newJob(ctx, page, "TTL in one second: new job meanwhile, create to JobSet"); err != nil {
+			return err
 		}
 		if err := a.seen.all(ctx, "deletions", jobs, goneAt); err != nil {
 			return err
 		}
 		page.delays("TTL in one second", a.seen.delays(jobs, since(moment), goneAt))
 		return a.empties(ctx, namespace)
+	})
+}
+
+// finished makes n jobs that have completed at a certain time, and have no children.
+func (a *arena) finished(ctx context.Context, n int, finish time.Time, ttl int32) (namespace string, jobs []*trainer.TrainJob, err error) {
+	if namespace, err = a.namespace(ctx); err != nil {
+		return "", nil, err
 	}
-	return errors.Join(measure(), s.stop())
+	jobs = jobsOf(namespace, "job", n)
+	err = a.each(ctx, n, func(ctx context.Context, i int) error {
+		jobs[i].Spec.TTLSecondsAfterFinished = &ttl
+		return a.createFinished(ctx, jobs[i], finish)
+	})
+	if err != nil {
+		return "", nil, err
+	}
+	return namespace, jobs, a.seen.all(ctx, "finished jobs", jobs, endedAt)
 }
 
 // createFinished makes a job that has completed at a certain time.

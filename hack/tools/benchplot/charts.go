@@ -6,6 +6,7 @@ import (
 	"image/color"
 	"math"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -30,10 +31,11 @@ type line struct {
 // charts are the pictures of the documentation, by file name. One for which nothing was
 // measured has no lines.
 func charts(r *results) map[string]chart {
+	now := r.without("before")
 	return map[string]chart{
 		"bench-latency.svg": {
 			title: "From a TrainJob's creation to its JobSet, all created at once", x: "seconds", y: "share of TrainJobs", shares: true,
-			lines: latencies(r),
+			lines: latencies(now),
 		},
 		"bench-memory.svg": {
 			title: "Memory of the controller", x: "TrainJobs that exist", y: "MB",
@@ -42,12 +44,16 @@ func charts(r *results) map[string]chart {
 		"bench-growth.svg": {
 			title: "How cost grows", x: "TrainJobs", y: "seconds", logarithmic: true,
 			lines: withLinear(slices.Concat(
-				overN(r, "burst", map[string]string{"time": "burst until the last JobSet"}),
-				overN(r, "scale", map[string]string{"start to ready": "start among as many, to ready", "CPU of the start": "CPU of that start"}))),
+				overN(now, "burst", map[string]string{"time": "burst until the last JobSet"}),
+				overN(now, "scale", map[string]string{"start to ready": "start among as many, to ready", "CPU of the start": "CPU of that start"}))),
 		},
 		"bench-steady.svg": {
-			title: "A steady flow of TrainJobs", x: "seconds", y: "MB; number of keys that wait",
-			lines: courses(r),
+			title: "A steady flow of TrainJobs: what waits", x: "seconds", y: "number",
+			lines: courses(now, "TrainJobs without JobSet", "queue depth"),
+		},
+		"bench-steady-memory.svg": {
+			title: "A steady flow of TrainJobs: memory of the controller", x: "seconds", y: "MB",
+			lines: courses(now, "resident memory", "live heap"),
 		},
 	}
 }
@@ -63,15 +69,23 @@ func latencies(r *results) []line {
 	return lines
 }
 
-// courses are the curves of the steady flow.
-func courses(r *results) []line {
+// courses are the curves of some metrics in the steady flows.
+func courses(r *results, metrics ...string) []line {
 	var lines []line
 	for _, s := range r.Series {
-		if s.Scenario == "steady" && slices.Contains([]string{"TrainJobs without JobSet", "queue depth", "resident memory", "live heap"}, s.Metric) {
-			lines = append(lines, line{name: s.Of + ": " + s.Metric, points: points(s.X, s.Y)})
+		if rate, steady := strings.CutPrefix(s.Scenario, "steady, "); steady && slices.Contains(metrics, s.Metric) {
+			lines = append(lines, line{name: fmt.Sprintf("%s, %s: %s", s.Of, rate, s.Metric), points: points(s.X, s.Y), dashed: s.Of == "limit"})
 		}
 	}
 	return lines
+}
+
+// without leaves a contender out.
+func (r *results) without(contender string) *results {
+	return &results{
+		Figures: slices.DeleteFunc(slices.Clone(r.Figures), func(f figure) bool { return f.Of == contender }),
+		Series:  slices.DeleteFunc(slices.Clone(r.Series), func(s series) bool { return s.Of == contender }),
+	}
 }
 
 // overN makes a line of each metric and contender over the number of TrainJobs.
