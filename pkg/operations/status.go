@@ -117,13 +117,19 @@ const (
 
 // statusEvents is what a change of status tells the user.
 func statusEvents(before, after *trainer.TrainJobStatus) []Event {
+	var events []Event
+	if was, is := before.RuntimeSnapshot, after.RuntimeSnapshot; was != nil && is != nil && was.Digest != is.Digest {
+		// Told with the record of it, so that a crash in between forgets nothing, and
+		// whoever has made the new one.
+		events = append(events, Event{corev1.EventTypeWarning, EventRuntimeSnapshotReplaced, fmt.Sprintf(
+			"ConfigMap %q was deleted and made again, and holds another runtime than before: what is built for the job from now on is built from that", is.Name)})
+	}
 	was := trueCondition(before)
 	is := trueCondition(after)
 	if is == nil {
-		return nil
+		return events
 	}
 	entered := was == nil || was.Type != is.Type
-	var events []Event
 	if was != nil && was.Type == string(trainer.TrainJobSuspended) && entered && !terminal(is) {
 		events = append(events, Event{corev1.EventTypeNormal, trainer.ReasonResumed, "The job was resumed"})
 	}

@@ -30,6 +30,12 @@ func in(state trainer.TrainJobState, reason, message string) *trainer.TrainJobSt
 	}}
 }
 
+// snapshot records one with a digest.
+func snapshot(status *trainer.TrainJobStatus, digest string) *trainer.TrainJobStatus {
+	status.RuntimeSnapshot = &trainer.RuntimeSnapshotReference{Name: "a-runtime-snapshot", UID: "u", Digest: digest}
+	return status
+}
+
 func TestEventsTellWhatAChangeOfStatusMeans(t *testing.T) {
 	var (
 		fresh     = &trainer.TrainJobStatus{}
@@ -48,7 +54,17 @@ func TestEventsTellWhatAChangeOfStatusMeans(t *testing.T) {
 		before, after *trainer.TrainJobStatus
 		want          []string
 	}{
-		"nothing is known yet":                    {fresh, fresh, nil},
+		"nothing is known yet":           {fresh, fresh, nil},
+		"the first snapshot is recorded": {fresh, snapshot(in(trainer.TrainJobPending, trainer.ReasonWaitingForPods, "pods"), "sha256:a"), nil},
+		"the same was taken again":       {snapshot(in(trainer.TrainJobRunning, trainer.ReasonPodsReady, "ready"), "sha256:a"), snapshot(in(trainer.TrainJobRunning, trainer.ReasonPodsReady, "ready"), "sha256:a"), nil},
+		"another was": {
+			snapshot(in(trainer.TrainJobRunning, trainer.ReasonPodsReady, "ready"), "sha256:a"), snapshot(in(trainer.TrainJobRunning, trainer.ReasonPodsReady, "ready"), "sha256:b"),
+			[]string{`Warning RuntimeSnapshotReplaced ConfigMap "a-runtime-snapshot" was deleted and made again, and holds another runtime than before: what is built for the job from now on is built from that`},
+		},
+		"another was, before any state is known": {
+			snapshot(&trainer.TrainJobStatus{}, "sha256:a"), snapshot(&trainer.TrainJobStatus{}, "sha256:b"),
+			[]string{`Warning RuntimeSnapshotReplaced ConfigMap "a-runtime-snapshot" was deleted and made again, and holds another runtime than before: what is built for the job from now on is built from that`},
+		},
 		"a job begins to wait for pods":           {fresh, waiting, nil},
 		"a job is somebody else's to build":       {fresh, external, nil},
 		"a job is blocked from the start":         {fresh, noRuntime, []string{"Warning WaitingForRuntime no runtime"}},

@@ -37,4 +37,7 @@
 // scratch and returns Result.After each time, as long as there is something to
 // wait for. Waits are cut at an hour for the same reason: the entry of an object
 // that is long gone stays until its time comes.
+//
+// Waiting goes by the wall clock where that is ahead: what is due at a time of day comes
+// within ten seconds of it after a suspended machine wakes up, too.
 package queue

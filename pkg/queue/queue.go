@@ -96,7 +96,7 @@ func New(config Config) (*Queue, error) {
 		config: config,
 		work: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[cache.ObjectName]{
 			Name:  string(config.Name),
-			Clock: config.Clock,
+			Clock: newOnward(config.Clock),
 			Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[cache.ObjectName]{
 				Name:  string(config.Name),
 				Clock: config.Clock,

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	jobsetv1alpha2 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
@@ -79,6 +80,12 @@ func (o *Objects) All() []any {
 		all = append(all, o.Keys.Secret)
 	}
 	return append(all, o.JobSet)
+}
+
+// PodGroupKind is the kind of the PodGroup that a runtime asks for; false if it asks for
+// none. The group, if there are pods for one, has the job's name.
+func PodGroupKind(spec *v1alpha1.TrainingRuntimeSpec) (schema.GroupVersionKind, bool) {
+	return gang.KindOf(spec.PodGroupPolicy)
 }
 
 // Render builds the objects of a job. The error is an *Error: the runtime, or the

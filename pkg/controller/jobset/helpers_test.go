@@ -347,11 +347,14 @@ func TestTheGroupOfAFinishedJobIsDeletedOnce(t *testing.T) {
 	going := podGroup(finished, nil)
 	going.SetDeletionTimestamp(&metav1.Time{Time: builders.At(9)})
 	going.SetFinalizers([]string{"test/hold"})
+	edited := finished.DeepCopy()
+	edited.Status.RuntimeSnapshot = &trainer.RuntimeSnapshotReference{Digest: "sha256:other"}
 	cases := map[string]struct {
 		job   *trainer.TrainJob
 		group *unstructured.Unstructured
 		want  []string
 	}{
+		"its own, whatever became of the snapshot": {edited, podGroup(edited, nil), []string{"delete podgroups"}},
 		"its own":                        {finished, podGroup(finished, nil), []string{"delete podgroups"}},
 		"a stranger's stays":             {finished, podGroup(nil, nil), nil},
 		"one that is going away already": {finished, going, nil},

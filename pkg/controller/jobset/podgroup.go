@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
+	"github.com/trainjob/controller/pkg/render"
 	"github.com/trainjob/controller/pkg/trainjob"
 )
 
@@ -24,13 +25,17 @@ func (c *Controller) releasePodGroup(ctx context.Context, key cache.ObjectName, 
 	if seen.snapshot == nil || trainjob.BeingDeleted(job) || c.helpers.released.has(key, job.UID) {
 		return nil
 	}
-	if runtime, err := c.decoder.Decode(seen.snapshot); err == nil && runtime.Spec.PodGroupPolicy == nil {
+	runtime, err := c.decoder.Decode(seen.snapshot)
+	if err != nil {
+		return nil // nothing tells the scheduler: the group goes with its job
+	}
+	// What the job is built from now may not render any more, and had its group before.
+	kind, gang := render.PodGroupKind(&runtime.Spec)
+	if !gang {
 		return nil // it never had one
 	}
-	if objects, cause := c.objectsOf(job, seen.snapshot); cause == nil && objects.PodGroup != nil {
-		if err := c.helpers.deletePodGroup(ctx, job, objects.PodGroup.GroupVersionKind(), objects.PodGroup.GetName()); err != nil {
-			return err
-		}
+	if err := c.helpers.deletePodGroup(ctx, job, kind, job.Name); err != nil {
+		return err
 	}
 	c.helpers.released.note(key, job.UID)
 	return nil

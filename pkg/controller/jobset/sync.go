@@ -53,7 +53,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (queue.Resu
 	if seen.own(job) == nil && seen.snapshot == nil {
 		return queue.Result{}, nil // the snapshot controller has the word
 	}
-	c.warn(key, job, seen)
+	c.warn(job, seen)
 	done := c.apply(ctx, key, job, seen)
 	result, err := c.report(ctx, job, done.observed, now)
 	if err == nil && result.After == 0 {

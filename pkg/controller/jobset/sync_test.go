@@ -487,6 +487,30 @@ func TestSyncWarnsOnceOfPatchesThatAMissedSuspensionLeftOut(t *testing.T) {
 	}
 }
 
+func TestAWarningIsGivenAgainWhenItIsNews(t *testing.T) {
+	var w warnings
+	first, second := builders.TrainJob("a"), builders.TrainJob("a", builders.UID("second"))
+	for i, step := range []struct {
+		job         *trainer.TrainJob
+		thing, what string
+		want        bool
+	}{
+		{first, "patches", "", false},
+		{first, "patches", "one", true},
+		{first, "patches", "one", false},
+		{first, "snapshot", "one", true},
+		{first, "patches", "two", true},
+		{first, "patches", "", false}, // it is right again
+		{first, "patches", "two", true},
+		{second, "patches", "two", true}, // another job of that name
+		{second, "patches", "two", false},
+	} {
+		if got := w.first(step.job, step.thing, step.what); got != step.want {
+			t.Errorf("step %d: told: %t, want %t", i+1, got, step.want)
+		}
+	}
+}
+
 func TestSyncRecordsTheNumberOfNodesWhoeverMadeTheJobSet(t *testing.T) {
 	for name, opts := range map[string][]builders.JobOption{
 		"made just before a crash": nil,

@@ -21,6 +21,9 @@ const (
 	// discoveryLifetime is how long a kind that was found is believed to be served as
 	// it was: a version that becomes the preferred one is noticed after this time.
 	discoveryLifetime = 10 * time.Minute
+	// askTimeout is how long the workers of all jobs may be held up by an API server that
+	// does not answer.
+	askTimeout = 5 * time.Second
 )
 
 // kindFinder knows how the API server serves the kinds that are listed as opaque. It
@@ -28,6 +31,7 @@ const (
 type kindFinder struct {
 	discovery discovery.DiscoveryInterfaceWithContext
 	groups    sets.Set[string] // those of the kinds
+	timeout   time.Duration    // of one look
 
 	mu     sync.Mutex // held while asking, so that everybody waits for one answer
 	mapper meta.RESTMapper
@@ -43,7 +47,7 @@ func newKindFinder(client discovery.DiscoveryInterfaceWithContext, kinds sets.Se
 	for kind := range kinds {
 		groups.Insert(kind.Group)
 	}
-	return &kindFinder{discovery: client, groups: groups, every: minPoll, expired: sets.New[schema.GroupKind]()}
+	return &kindFinder{discovery: client, groups: groups, timeout: askTimeout, every: minPoll, expired: sets.New[schema.GroupKind]()}
 }
 
 // find says how a kind is served, in its preferred version; nil if it is not.
@@ -62,6 +66,8 @@ func (f *kindFinder) find(ctx context.Context, kind schema.GroupKind, now time.T
 		return f.believed(kind, known)
 	}
 	f.asked = now
+	ctx, cancel := context.WithTimeout(ctx, f.timeout)
+	defer cancel()
 	if f.failed = f.ask(ctx); f.failed == nil {
 		f.expired.Clear()
 		if known, err = f.known(kind); err != nil {

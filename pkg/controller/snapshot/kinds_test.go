@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"testing"
@@ -213,4 +214,28 @@ func TestAClockThatWasSetBackDoesNotStopAsking(t *testing.T) {
 	expectFound(t, finder, 5000, "none")
 	client.Resources = served(true, "v1")
 	expectFound(t, finder, 10, "v1/slurmruntimes namespace")
+}
+
+// silent is an API server that does not answer before the client gives up.
+type silent struct {
+	*fakediscovery.FakeDiscovery
+}
+
+func (silent) ServerGroupsAndResourcesWithContext(ctx context.Context) ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
+	<-ctx.Done()
+	return nil, nil, ctx.Err()
+}
+
+func TestAnAPIServerThatDoesNotAnswerHoldsNobodyUpForLong(t *testing.T) {
+	f := newKindFinder(silent{serving(true, "v1")}, sets.New(slurmKind))
+	if f.timeout != askTimeout {
+		t.Errorf("the timeout is %v, want %v", f.timeout, askTimeout)
+	}
+	f.timeout = time.Millisecond
+	if _, err := f.find(t.Context(), slurmKind, builders.At(0)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want that the time has passed", err)
+	}
+	if _, err := f.find(t.Context(), slurmKind, builders.At(1)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a second later got %v, want the same without asking again", err)
+	}
 }

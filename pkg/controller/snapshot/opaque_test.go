@@ -336,7 +336,9 @@ func TestALostSnapshotOfAJobThatItsBuilderHasIsTakenAgainOrWarnedOf(t *testing.T
 		f := newOpaqueFixture(t, slurmJob(running...))
 		f.publish(slurmRuntime("gpu"))
 		f.wantSync(10, 0)
-		f.wantWrites("create configmaps")
+		f.add(f.snapshots, opaqueSnapshot(t, slurmJob(running...)))
+		f.wantSync(11, 0)
+		f.wantWrites("create configmaps", "patch trainjobs/status")
 		f.wantEvents("Normal SnapshotCreated ", "Warning RuntimeSnapshotReplaced ")
 	})
 	t.Run("while there is no runtime", func(t *testing.T) {

@@ -206,14 +206,11 @@ func (c *Controller) wantedAgain(ctx context.Context, job *trainer.TrainJob) (bo
 	return !trainjob.BeingDeleted(current) && !trainjob.Finished(current), nil
 }
 
-// announce tells of a new snapshot, and warns when it differs from the one it replaces.
+// announce tells of a new snapshot. That it differs from the one it replaces is told when
+// that is recorded.
 func (c *Controller) announce(job *trainer.TrainJob, cm *corev1.ConfigMap) {
 	operations.Emit(c.recorder, job, corev1.EventTypeNormal, operations.EventSnapshotCreated,
 		fmt.Sprintf("Took the snapshot of %s in ConfigMap %q", describe(job), cm.Name))
-	if before := job.Status.RuntimeSnapshot; before != nil && before.Digest != runtimesnapshot.Reference(cm).Digest {
-		operations.Emit(c.recorder, job, corev1.EventTypeWarning, operations.EventRuntimeSnapshotReplaced,
-			fmt.Sprintf("The snapshot was lost and has been taken again from %s, which has changed in the meantime", describe(job)))
-	}
 }
 
 // examine reads a ConfigMap that was in the way, live, because the watch sees only

@@ -308,7 +308,7 @@ func TestSyncTakesALostSnapshotAgainIfTheJobIsStillThere(t *testing.T) {
 	}{
 		"it is": {
 			builders.TrainJob("a", hadSnapshot), []string{"create configmaps"},
-			[]string{"Normal SnapshotCreated ", "Warning RuntimeSnapshotReplaced "},
+			[]string{"Normal SnapshotCreated "},
 		},
 		"it is gone":          {nil, nil, nil},
 		"it is another":       {builders.TrainJob("a", builders.UID("newer")), nil, nil},

@@ -5,6 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	jobsetv1alpha2 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
@@ -34,10 +35,24 @@ type Input struct {
 	GangJob string
 }
 
+// KindOf is the kind of the PodGroup that a policy asks for; false if it asks for none.
+func KindOf(policy *v1alpha1.PodGroupPolicy) (schema.GroupVersionKind, bool) {
+	switch {
+	case policy == nil:
+		return schema.GroupVersionKind{}, false
+	case policy.Coscheduling != nil:
+		return schema.GroupVersionKind{Group: "scheduling.x-k8s.io", Version: "v1alpha1", Kind: "PodGroup"}, true
+	case policy.Volcano != nil:
+		return schema.GroupVersionKind{Group: "scheduling.volcano.sh", Version: "v1beta1", Kind: "PodGroup"}, true
+	}
+	return schema.GroupVersionKind{}, false
+}
+
 // Build returns the PodGroup and makes the pods of JobSet its members. A policy without
 // a scheduler, and a job without pods, have none.
 func Build(in Input) (*unstructured.Unstructured, field.ErrorList) {
-	if in.Policy == nil || (in.Policy.Coscheduling == nil && in.Policy.Volcano == nil) {
+	kind, wanted := KindOf(in.Policy)
+	if !wanted {
 		return nil, nil
 	}
 	if in.Policy.Coscheduling != nil && in.Policy.Volcano != nil {
@@ -53,24 +68,20 @@ func Build(in Input) (*unstructured.Unstructured, field.ErrorList) {
 	if needed := quantities(total); len(needed) > 0 {
 		spec["minResources"] = needed
 	}
-	var group *unstructured.Unstructured
 	if in.Policy.Coscheduling != nil {
 		spec["scheduleTimeoutSeconds"] = int64(ptr.Deref(in.Policy.Coscheduling.ScheduleTimeoutSeconds, 60))
-		group = newPodGroup(in, "scheduling.x-k8s.io/v1alpha1", spec)
 	} else {
 		addVolcano(spec, in)
-		group = newPodGroup(in, "scheduling.volcano.sh/v1beta1", spec)
 	}
 	for _, rjob := range members {
 		join(rjob, in.JobSet.Name, in.Policy)
 	}
-	return group, nil
+	return newPodGroup(in, kind, spec), nil
 }
 
-func newPodGroup(in Input, apiVersion string, spec map[string]any) *unstructured.Unstructured {
+func newPodGroup(in Input, kind schema.GroupVersionKind, spec map[string]any) *unstructured.Unstructured {
 	group := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
-	group.SetAPIVersion(apiVersion)
-	group.SetKind("PodGroup")
+	group.SetGroupVersionKind(kind)
 	group.SetName(in.JobSet.Name)
 	group.SetNamespace(in.JobSet.Namespace)
 	group.SetLabels(map[string]string{v1alpha1.LabelTrainJobName: in.Owner.Name})
