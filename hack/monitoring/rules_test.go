@@ -98,6 +98,7 @@ var alertCases = map[string]struct {
 	"TrainJobWritesRefused": {
 		quiet: `Capi_writes_total{J,verb="patch",resource="trainjobs/status",code="409"} 0+10x60
 			Capi_writes_total{J,verb="create",resource="jobsets",code="403"} 0+10x60
+			Capi_writes_total{J,verb="create",resource="secrets",code="403"} 0+10x60
 			Capi_writes_total{J,verb="create",resource="secrets",code="409"} 0+10x60`,
 		fires: `Capi_writes_total{J,verb="patch",resource="trainjobs/status",code="403"} 0+10x60`,
 		also: map[string]string{
