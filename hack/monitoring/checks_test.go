@@ -205,8 +205,12 @@ func TestTheServiceMonitorFindsTheServiceOfTheDeployment(t *testing.T) {
 	if port := monitor.Spec.Endpoints[0].Port; len(service.Spec.Ports) != 1 || service.Spec.Ports[0].Name != port {
 		t.Errorf("the monitor scrapes port %q, the Service has %v", port, service.Spec.Ports)
 	}
-	if !slices.Contains(monitor.Spec.NamespaceSelector.MatchNames, service.Metadata.Namespace) {
-		t.Errorf("the monitor looks in %v, the Service is in %s", monitor.Spec.NamespaceSelector.MatchNames, service.Metadata.Namespace)
+	if monitor.Namespace != service.Metadata.Namespace {
+		t.Errorf("the monitor is in %s, the Service in %s", monitor.Namespace, service.Metadata.Namespace)
+	}
+	// Without a selector it looks in its own namespace. kustomize would not move the names in one.
+	if selector := monitor.Spec.NamespaceSelector; selector.Any || len(selector.MatchNames) > 0 {
+		t.Errorf("the monitor names namespaces to look in: %+v", selector)
 	}
 }
 

@@ -161,9 +161,10 @@ func TestEveryKustomizeFolderBuilds(t *testing.T) {
 // Everything moves with one line, what names the namespace from within too. With
 // cert-manager it takes a second one, the one of docs/deploying.md.
 func TestAnotherNamespaceIsOneLine(t *testing.T) {
-	for name, c := range map[string]struct{ base, more string }{
-		"of its own":   {base: folder("deploy")},
-		"cert-manager": {base: folder("deploy", "overlays", "cert-manager"), more: folder("deploy", "transformers", "cert-manager-namespace")},
+	for name, c := range map[string]struct{ base, beside, more string }{
+		"of its own":      {base: folder("deploy")},
+		"with monitoring": {base: folder("deploy"), beside: folder("monitoring")},
+		"cert-manager":    {base: folder("deploy", "overlays", "cert-manager"), more: folder("deploy", "transformers", "cert-manager-namespace")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			// A temporary folder may be a link to elsewhere, which the path must not lead through.
@@ -178,7 +179,10 @@ func TestAnotherNamespaceIsOneLine(t *testing.T) {
 				}
 				return path
 			}
-			kustomization := "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nnamespace: elsewhere\nresources: [" + relative(c.base) + "]\n"
+			kustomization := "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nnamespace: elsewhere\nresources:\n- " + relative(c.base) + "\n"
+			if c.beside != "" {
+				kustomization += "- " + relative(c.beside) + "\n"
+			}
 			if c.more != "" {
 				kustomization += "transformers: [" + relative(c.more) + "]\n"
 			}
