@@ -32,7 +32,8 @@ const (
 
 // Values of the other labels that no object has.
 const (
-	// StateUnknown is of a job that has not been looked at yet.
+	// StateUnknown is of a job that has not been looked at yet, or has a state that
+	// somebody else made up.
 	StateUnknown = "Unknown"
 	// FrameworkNone is of a runtime without a framework.
 	FrameworkNone = "none"
@@ -152,7 +153,14 @@ func frameworkOf(policy *trainer.MLPolicy) string {
 	return FrameworkNone
 }
 
+// stateOf is the job's state. A job that finished under a controller without states, as
+// Trainer v2.3 is, has none for ever, and its condition tells the end.
 func stateOf(job *trainer.TrainJob) string {
+	if job.Status.State == "" {
+		if end := trainjob.End(job); end != "" {
+			return string(end)
+		}
+	}
 	if state := string(job.Status.State); slices.Contains(states, state) {
 		return state
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	clocktesting "k8s.io/utils/clock/testing"
 
@@ -56,6 +57,15 @@ func found(census *metrics.Census) (map[metrics.Group]int, map[string]metrics.Wa
 	return census.Jobs, census.Pending
 }
 
+// ended is a condition without a state, as Trainer v2.3 leaves it.
+func ended(condition string) builders.JobOption {
+	set := builders.Condition(condition, "Other", builders.At(1))
+	return func(job *trainer.TrainJob) {
+		set(job)
+		job.Status.State = ""
+	}
+}
+
 func TestJobsAreCountedByStateRuntimeAndFramework(t *testing.T) {
 	running := builders.Condition("Running", "PodsReady", builders.At(1))
 	cases := map[string]struct {
@@ -79,6 +89,14 @@ func TestJobsAreCountedByStateRuntimeAndFramework(t *testing.T) {
 			job.Spec.RuntimeRef.APIGroup = &group
 		}), metrics.Group{State: "Running", Runtime: "(other)", Framework: "unknown"}},
 		"a state that another writer made up": {builders.TrainJob("a", func(job *trainer.TrainJob) { job.Status.State = "Dreaming" }),
+			metrics.Group{State: "Unknown", Runtime: "torch", Framework: "torch"}},
+		"a job that completed under a controller without states": {builders.TrainJob("a", ended("Complete")),
+			metrics.Group{State: "Complete", Runtime: "torch", Framework: "torch"}},
+		"a job that failed under one": {builders.TrainJob("a", ended("Failed")),
+			metrics.Group{State: "Failed", Runtime: "torch", Framework: "torch"}},
+		"a job that such a controller left unfinished": {builders.TrainJob("a", ended("Suspended")),
+			metrics.Group{State: "Unknown", Runtime: "torch", Framework: "torch"}},
+		"a job that has not failed": {builders.TrainJob("a", ended("Failed"), func(job *trainer.TrainJob) { job.Status.Conditions[0].Status = metav1.ConditionFalse }),
 			metrics.Group{State: "Unknown", Runtime: "torch", Framework: "torch"}},
 		"a reference as old clients write it": {builders.TrainJob("a", running, func(job *trainer.TrainJob) {
 			job.Spec.RuntimeRef = trainer.RuntimeRef{Name: "plain"}

@@ -33,6 +33,14 @@ func Finished(job *trainer.TrainJob) bool {
 	return terminalCondition(job) != nil
 }
 
+// End is Complete or Failed, whichever the job has come to, and empty before that.
+func End(job *trainer.TrainJob) trainer.TrainJobState {
+	if c := terminalCondition(job); c != nil {
+		return trainer.TrainJobState(c.Type)
+	}
+	return ""
+}
+
 // FinishTime is when the job became Complete or Failed.
 func FinishTime(job *trainer.TrainJob) (time.Time, bool) {
 	if c := terminalCondition(job); c != nil {

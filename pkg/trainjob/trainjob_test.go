@@ -49,7 +49,8 @@ func TestFinished(t *testing.T) {
 	cases := map[string]struct {
 		job      *trainer.TrainJob
 		at       time.Time // zero: has not finished
-		deadline bool      // FailedFor DeadlineExceeded
+		end      trainer.TrainJobState
+		deadline bool // FailedFor DeadlineExceeded
 	}{
 		"new":       {job: builders.TrainJob("a")},
 		"pending":   {job: builders.TrainJob("a", builders.Condition("Pending", "WaitingForPods", builders.At(1)))},
@@ -59,17 +60,17 @@ func TestFinished(t *testing.T) {
 			job: builders.TrainJob("a", func(job *trainer.TrainJob) { job.Status.State = trainer.TrainJobComplete }),
 		},
 		"complete": {
-			job: builders.TrainJob("a", builders.Condition("Complete", "AllJobsCompleted", builders.At(7))), at: builders.At(7),
+			job: builders.TrainJob("a", builders.Condition("Complete", "AllJobsCompleted", builders.At(7))), at: builders.At(7), end: trainer.TrainJobComplete,
 		},
 		"complete with a reason that reads like a deadline": {
-			job: builders.TrainJob("a", builders.Condition("Complete", "DeadlineExceeded", builders.At(7))), at: builders.At(7),
+			job: builders.TrainJob("a", builders.Condition("Complete", "DeadlineExceeded", builders.At(7))), at: builders.At(7), end: trainer.TrainJobComplete,
 		},
 		"failed for the deadline": {
 			job: builders.TrainJob("a", builders.Condition("Failed", "DeadlineExceeded", builders.At(7))),
-			at:  builders.At(7), deadline: true,
+			at:  builders.At(7), end: trainer.TrainJobFailed, deadline: true,
 		},
 		"failed for something else": {
-			job: builders.TrainJob("a", builders.Condition("Failed", "FailedJobs", builders.At(7))), at: builders.At(7),
+			job: builders.TrainJob("a", builders.Condition("Failed", "FailedJobs", builders.At(7))), at: builders.At(7), end: trainer.TrainJobFailed,
 		},
 	}
 	for name, tc := range cases {
@@ -78,6 +79,7 @@ func TestFinished(t *testing.T) {
 			expect(t, "finish time", tc.at, at)
 			expect(t, "has a finish time", !tc.at.IsZero(), finished)
 			expect(t, "finished", !tc.at.IsZero(), Finished(tc.job))
+			expect(t, "end", tc.end, End(tc.job))
 			expect(t, "failed for the deadline", tc.deadline, FailedFor(tc.job, trainer.ReasonDeadlineExceeded))
 		})
 	}
