@@ -35,6 +35,7 @@ var onlyOnce = sync.OnceValues(func() (*Metrics, error) {
 	m, webhook := New(), NewWebhook("/path")
 	err := errors.Join(m.Register(legacyregistry.Register, legacyregistry.CustomRegister), legacyregistry.CustomRegister(NewJobs(aCensus)), webhook.Register(legacyregistry.Register))
 	webhook.Reviewed("/path", ReviewAllowed, time.Millisecond)
+	webhook.CertificateExpires(time.Unix(1800000000, 0))
 	return m, err
 })
 

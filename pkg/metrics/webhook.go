@@ -32,7 +32,7 @@ func ReviewResults() []ReviewResult {
 type Webhook struct {
 	paths   []string
 	reviews *metrics.HistogramVec
-	expiry  *metrics.Gauge
+	expiry  *metrics.GaugeVec // without labels: a plain gauge would be 0 before it is set
 }
 
 // NewWebhook makes the metrics of a server with these paths without registering them.
@@ -46,11 +46,11 @@ func NewWebhook(paths ...string) *Webhook {
 			Buckets:        metrics.ExponentialBuckets(0.0005, 2, 16),
 			StabilityLevel: metrics.ALPHA,
 		}, []string{labelPath, labelResult}),
-		expiry: metrics.NewGauge(&metrics.GaugeOpts{
+		expiry: metrics.NewGaugeVec(&metrics.GaugeOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "webhook_certificate_expiration_timestamp_seconds",
-			Help:           "When the certificate that the webhook serves expires, in seconds since 1970.",
+			Help:           "When the certificate that the webhook serves expires, in seconds since 1970. There is none before the first certificate.",
 			StabilityLevel: metrics.ALPHA,
-		}),
+		}, nil),
 	}
 }
 
@@ -72,5 +72,5 @@ func (m *Webhook) Reviewed(path string, result ReviewResult, took time.Duration)
 
 // CertificateExpires records the expiry of the certificate in use.
 func (m *Webhook) CertificateExpires(notAfter time.Time) {
-	m.expiry.Set(float64(notAfter.Unix()))
+	m.expiry.WithLabelValues().Set(float64(notAfter.Unix()))
 }

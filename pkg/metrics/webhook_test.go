@@ -20,6 +20,10 @@ func TestWebhookMetricsHaveFixedLabels(t *testing.T) {
 			m.Reviewed(path, result, time.Millisecond)
 		}
 	}
+	const expiry = "trainjob_controller_webhook_certificate_expiration_timestamp_seconds"
+	if family, found := gather(t, registry)[expiry]; found {
+		t.Errorf("before there is a certificate it expires: %v", family)
+	}
 	expires := time.Unix(1800000000, 0)
 	m.CertificateExpires(expires)
 
@@ -41,7 +45,7 @@ func TestWebhookMetricsHaveFixedLabels(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("series (-want +got):\n%s", diff)
 	}
-	if got := families["trainjob_controller_webhook_certificate_expiration_timestamp_seconds"].GetMetric()[0].GetGauge().GetValue(); got != float64(expires.Unix()) {
+	if got := families[expiry].GetMetric()[0].GetGauge().GetValue(); got != float64(expires.Unix()) {
 		t.Errorf("expiry %v", got)
 	}
 	problems, err := testutil.NewPromLinter(strings.NewReader(text(t, families))).Lint()
