@@ -6,9 +6,12 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	cliflag "k8s.io/component-base/cli/flag"
 	componentbaseconfig "k8s.io/component-base/config"
 	"k8s.io/component-base/config/options"
@@ -88,9 +91,21 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	fs.BoolVar(&o.ContentionProfiling, "contention-profiling", o.ContentionProfiling, "Record where goroutines wait for locks and channels, for /debug/pprof/block and /debug/pprof/mutex. It costs time at each wait. Needs --profiling.")
 
 	options.BindLeaderElectionFlags(&o.LeaderElection, sections.FlagSet("leader election"))
-	logsapi.AddFlags(o.Logs, sections.FlagSet("logs"))
+	o.addLogFlags(sections.FlagSet("logs"))
 	o.addVerbosityFlag(sections.FlagSet("logs"))
 	return sections
+}
+
+// addLogFlags adds the flags of the logging library, but for those that demand a feature
+// gate, which this program has none of.
+func (o *Options) addLogFlags(fs *pflag.FlagSet) {
+	all := pflag.NewFlagSet("", pflag.ContinueOnError)
+	logsapi.AddFlags(o.Logs, all)
+	all.VisitAll(func(f *pflag.Flag) {
+		if !strings.HasSuffix(f.Name, "-split-stream") && !strings.HasSuffix(f.Name, "-info-buffer-size") {
+			fs.AddFlag(f)
+		}
+	})
 }
 
 // Validate names every option that is wrong.
@@ -120,8 +135,8 @@ func (o *Options) Validate() []error {
 	}
 	errs = append(errs, o.validateOpaque()...)
 	if o.BindAddress != "0" {
-		if _, _, err := net.SplitHostPort(o.BindAddress); err != nil {
-			wrong("bind-address", o.BindAddress, "must be host:port, such as 127.0.0.1:8080 or :8080, or 0")
+		if !isAddress(o.BindAddress) {
+			wrong("bind-address", o.BindAddress, "must be host:port with a port from 0 to 65535, such as 127.0.0.1:8080 or :8080, or 0")
 		}
 	}
 	if o.ContentionProfiling && !o.Profiling {
@@ -136,6 +151,16 @@ func (o *Options) Validate() []error {
 	errs = append(errs, o.Webhook.validate()...)
 	errs = append(errs, o.validateVerbosity()...)
 	return append(errs, o.validateLeaderElection()...)
+}
+
+// isAddress says whether it is possible to listen there. A port of 0 is any that is free.
+func isAddress(address string) bool {
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	_, err = strconv.ParseUint(port, 10, 16)
+	return err == nil
 }
 
 // sameAddress says whether only one of two servers could listen: they have one port, and
@@ -179,8 +204,11 @@ func (o *Options) validateLeaderElection() []error {
 	if le.ResourceLock != "leases" {
 		errs = append(errs, fmt.Errorf("--leader-elect-resource-lock: %q: must be leases", le.ResourceLock))
 	}
-	if le.ResourceName == "" || le.ResourceNamespace == "" {
-		errs = append(errs, fmt.Errorf("--leader-elect-resource-name and --leader-elect-resource-namespace must not be empty"))
+	if len(validation.IsDNS1123Subdomain(le.ResourceName)) > 0 {
+		errs = append(errs, fmt.Errorf("--leader-elect-resource-name: %q: must be the name of a Lease", le.ResourceName))
+	}
+	if len(validation.IsDNS1123Label(le.ResourceNamespace)) > 0 {
+		errs = append(errs, fmt.Errorf("--leader-elect-resource-namespace: %q: must be the name of a namespace", le.ResourceNamespace))
 	}
 	return errs
 }

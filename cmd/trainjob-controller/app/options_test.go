@@ -35,7 +35,7 @@ func TestEveryWrongFlagIsNamedAtOnce(t *testing.T) {
 	options := parsed(t,
 		"--kube-api-qps=0", "--kube-api-burst=-1", "--concurrent-snapshot-syncs=0", "--concurrent-jobset-syncs=-3",
 		"--concurrent-lifecycle-syncs=0", "--active-deadline-from=Creation", "--bind-address=8080", "--leader-elect-renew-deadline=1s",
-		"--leader-elect-lease-duration=1s", "--leader-elect-resource-name=", "--leader-elect-resource-lock=endpoints",
+		"--leader-elect-lease-duration=1s", "--leader-elect-resource-name=", "--leader-elect-resource-namespace=", "--leader-elect-resource-lock=endpoints",
 	)
 	var got []string
 	for _, err := range options.Validate() {
@@ -45,7 +45,7 @@ func TestEveryWrongFlagIsNamedAtOnce(t *testing.T) {
 	want := []string{
 		"--kube-api-qps", "--kube-api-burst", "--concurrent-jobset-syncs", "--concurrent-lifecycle-syncs", "--concurrent-snapshot-syncs",
 		"--active-deadline-from", "--bind-address", "--leader-elect-renew-deadline", "--leader-elect-lease-duration", "--leader-elect-resource-lock",
-		"--leader-elect-resource-name and --leader-elect-resource-namespace must not be empty",
+		"--leader-elect-resource-name", "--leader-elect-resource-namespace",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("flags complained about (-want +got):\n%s", diff)
@@ -68,6 +68,53 @@ func TestALimitOfCallsIsANumber(t *testing.T) {
 			if !strings.HasPrefix(err.Error(), "--kube-api-qps: ") || !strings.HasSuffix(err.Error(), ": must be a number of more than 0, such as 500") {
 				t.Errorf("--kube-api-qps=%s: error %q", value, err)
 			}
+		}
+	}
+}
+
+func TestAPortIsANumber(t *testing.T) {
+	for address, valid := range map[string]bool{
+		":0": true, "127.0.0.1:65535": true, "[::1]:8443": true,
+		":": false, ":65536": false, ":-1": false, ":https": false, "127.0.0.1": false, "": false,
+	} {
+		options := parsed(t, "--bind-address="+address)
+		options.Webhook.Enabled = false
+		want := []string{"--bind-address: " + address + ": must be host:port with a port from 0 to 65535, such as 127.0.0.1:8080 or :8080, or 0"}
+		if valid {
+			want = nil
+		}
+		var got []string
+		for _, err := range options.Validate() {
+			got = append(got, err.Error())
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("--bind-address=%s (-want +got):\n%s", address, diff)
+		}
+		_, wrong := webhookFlags(t, "--webhook-bind-address="+address)
+		if valid != (len(wrong) == 0) {
+			t.Errorf("--webhook-bind-address=%s: flags complained about: %v", address, wrong)
+		}
+	}
+}
+
+func TestTheLeaseHasANameThatAnObjectCanHave(t *testing.T) {
+	for _, tc := range []struct {
+		name, namespace string
+		want            []string
+	}{
+		{"trainjob.controller", "system", nil},
+		{"Controller", "a.b", []string{
+			`--leader-elect-resource-name: "Controller": must be the name of a Lease`,
+			`--leader-elect-resource-namespace: "a.b": must be the name of a namespace`,
+		}},
+	} {
+		options := parsed(t, "--leader-elect-resource-name="+tc.name, "--leader-elect-resource-namespace="+tc.namespace)
+		var got []string
+		for _, err := range options.Validate() {
+			got = append(got, err.Error())
+		}
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s in %s (-want +got):\n%s", tc.name, tc.namespace, diff)
 		}
 	}
 }

@@ -66,7 +66,7 @@ func (o *WebhookOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.MinTLSVersion, "webhook-min-tls-version", o.MinTLSVersion, "Oldest version of TLS that is spoken: 1.2 or 1.3.")
 	fs.BoolVar(&o.HTTP2, "webhook-http2", o.HTTP2, "Speak HTTP/2 with clients that want it.")
 	fs.StringSliceVar(&o.ExtraSANs, "webhook-extra-sans", o.ExtraSANs, "More DNS names and addresses for the controller's own certificate, for webhook configurations with a url in place of a service.")
-	fs.DurationVar(&o.CertLifetime, "webhook-cert-lifetime", o.CertLifetime, "How long the controller's own certificate is valid. It is replaced after two thirds.")
+	fs.DurationVar(&o.CertLifetime, "webhook-cert-lifetime", o.CertLifetime, "How long the controller's own certificate is valid, at least 10s. It is replaced after two thirds.")
 	fs.DurationVar(&o.ShutdownDelay, "webhook-shutdown-delay", o.ShutdownDelay, "How long the webhooks go on answering after the process was told to stop, until the Service has forgotten it.")
 }
 
@@ -78,8 +78,8 @@ func (o *WebhookOptions) validate() []error {
 	wrong := func(flag string, value any, want string) {
 		errs = append(errs, fmt.Errorf("--%s: %v: %s", flag, value, want))
 	}
-	if _, _, err := net.SplitHostPort(o.BindAddress); err != nil {
-		wrong("webhook-bind-address", o.BindAddress, "must be host:port, such as 127.0.0.1:9443 or :9443; to serve no webhooks, use --webhook=false")
+	if !isAddress(o.BindAddress) {
+		wrong("webhook-bind-address", o.BindAddress, "must be host:port with a port from 0 to 65535, such as 127.0.0.1:9443 or :9443; to serve no webhooks, use --webhook=false")
 	}
 	if len(validation.IsDNS1123Subdomain(o.SecretName)) > 0 {
 		wrong("webhook-secret-name", o.SecretName, "must be the name of a Secret")

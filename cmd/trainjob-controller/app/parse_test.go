@@ -57,6 +57,8 @@ func TestEverythingThatIsWrongIsNamedAtOnce(t *testing.T) {
 		"flags of logging": {[]string{"--logging-format=xml", "--log-flush-frequency=0s", "--vmodule=a=1"},
 			[]string{`--log-flush-frequency: Invalid value: "0s": Must be greater than zero`, `--logging-format: Invalid value: "xml": Unsupported log format`,
 				"--vmodule: Forbidden: Only supported for text log format"}},
+		"flags of logging that need a feature gate": {[]string{"--log-json-split-stream", "--log-json-info-buffer-size=1Ki", "--log-text-split-stream", "--log-text-info-buffer-size", "1Ki"},
+			[]string{"unknown flag: --log-json-split-stream", "unknown flag: --log-json-info-buffer-size", "unknown flag: --log-text-split-stream", "unknown flag: --log-text-info-buffer-size"}},
 		"flags of debugging": {[]string{"--contention-profiling", "--bind-address=0"},
 			[]string{"--contention-profiling: true: needs --profiling, which serves what is recorded"}},
 		"profiles that nobody could fetch": {[]string{"--profiling", "--bind-address=0"},
