@@ -88,7 +88,10 @@ func compile(ctx context.Context, o options, platform, dir string) (string, erro
 	binary := filepath.Join(dir, system+"-"+arch, name)
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", o.ldflags, "-o", binary, "./cmd/"+name)
 	cmd.Dir, cmd.Stderr = o.source, os.Stderr
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOOS="+system, "GOARCH="+arch)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOOS="+system, "GOARCH="+arch,
+		// What else goes into a binary. -mod=readonly is the default; an empty GOFLAGS would
+		// let in what `go env -w` has set.
+		"GOFLAGS=-mod=readonly", "GOEXPERIMENT=", "GOFIPS140=off", "GOAMD64=v1", "GOARM64=v8.0")
 	if err := cmd.Run(); err != nil {
 		return "", fmt.Errorf("build for %s: %w", platform, err)
 	}
