@@ -3,6 +3,7 @@ package migration
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -13,11 +14,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 
 	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
 	"github.com/trainjob/controller/test/builders"
@@ -91,47 +94,60 @@ func (a admin) run(t *testing.T, block string) string {
 	return out.String()
 }
 
-// follow runs the commands of a section. The controllers are processes here and no pods:
-// where the guide starts or stops the Deployment, a stand-in is started and stopped, and
-// the process with it.
+// follow runs the commands of a section. Pods are played here and the controllers are
+// processes: where the guide starts or stops this one's Deployment, the process starts and
+// stops too.
 func (a admin) follow(t *testing.T, s section) (output string) {
 	t.Helper()
 	for _, block := range s.blocks {
-		if strings.Contains(block, applyDeployment) {
-			a.run(t, "kubectl apply -f - <<EOF\n"+deployment("trainjob-system", "trainjob-controller", "trainjob-controller")+"EOF\n")
-			env.WithController(t)
-			block = strings.Replace(block, applyDeployment, "true", 1)
-		}
 		if strings.Contains(block, "scale deployment trainjob-controller --replicas=0") {
 			env.WithoutController(t)
 		}
 		output += a.run(t, block)
+		if strings.Contains(block, "kubectl apply -k artifacts/deploy") {
+			startWithWebhooks(t)
+		}
 	}
 	return output
 }
 
-const applyDeployment = "kubectl apply -k artifacts/deploy"
+// startWithWebhooks starts the controller when all else of artifacts/deploy is there. The
+// Service of its webhooks would lead to the one process.
+func startWithWebhooks(t *testing.T) {
+	t.Helper()
+	address, err := harness.FreeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { // unless the guide has come to it
+		out, err := env.TryKubectl(context.Background(), "delete", "-k", artifacts("webhook"), "--ignore-not-found")
+		if err := errors.Join(err, env.StopController()); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+	})
+	if err := errors.Join(env.RedirectWebhooks(t.Context(), address), env.StartController(t.Context(), harness.WebhookFlags(address)...), env.AwaitWebhooks(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+}
 
-// deployment stands in for a controller's, in a namespace that may be strict about pods.
-func deployment(namespace, name, app string) string {
+// artifacts is a folder of what an admin applies.
+func artifacts(name string) string { return filepath.Join(harness.SourceDir(), "artifacts", name) }
+
+// trainersDeployment stands in for that of Trainer's controller.
+func trainersDeployment() string {
 	return fmt.Sprintf(`apiVersion: v1
 kind: Namespace
-metadata: {name: %[1]s}
+metadata: {name: kubeflow-system}
 ---
 apiVersion: apps/v1
 kind: Deployment
-metadata: {name: %[2]s, namespace: %[1]s}
+metadata: {name: kubeflow-trainer-controller-manager, namespace: kubeflow-system}
 spec:
-  selector: {matchLabels: {app.kubernetes.io/name: %[3]s, app.kubernetes.io/component: manager}}
+  selector: {matchLabels: {app.kubernetes.io/name: trainer, app.kubernetes.io/component: manager}}
   template:
-    metadata: {labels: {app.kubernetes.io/name: %[3]s, app.kubernetes.io/component: manager}, annotations: {%[4]s: %[5]s}}
-    spec:
-      securityContext: {runAsNonRoot: true, runAsUser: 65532, seccompProfile: {type: RuntimeDefault}}
-      containers:
-      - name: manager
-        image: controller:test
-        securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}
-`, namespace, name, app, cluster.HoldAnnotation, cluster.HoldRunning)
+    metadata: {labels: {app.kubernetes.io/name: trainer, app.kubernetes.io/component: manager}, annotations: {%s: %s}}
+    spec: {containers: [{name: manager, image: trainer:test}]}
+`, cluster.HoldAnnotation, cluster.HoldRunning)
 }
 
 // closedWebhooks are webhooks of Trainer's names that nobody answers and that fail closed.
@@ -223,7 +239,7 @@ func trainersCluster(t *testing.T, a admin) found {
 	f := found{namespace: leftBehind(t)}
 	withOlderCRD(t)
 	t.Cleanup(func() { // for the tests that follow, whatever became of this one
-		_, err := env.TryKubectl(context.Background(), "apply", "--server-side", "--force-conflicts", "-k", filepath.Join(harness.SourceDir(), "artifacts", "crds"))
+		_, err := env.TryKubectl(context.Background(), "apply", "--server-side", "--force-conflicts", "-k", artifacts("crds"))
 		for _, resource := range []string{"validatingwebhookconfiguration/validator", "mutatingwebhookconfiguration/defaulter"} {
 			_, failed := env.TryKubectl(context.Background(), "delete", "--ignore-not-found", resource+".trainer.kubeflow.org")
 			err = errors.Join(err, failed)
@@ -239,14 +255,16 @@ func trainersCluster(t *testing.T, a admin) found {
 			}
 		}})
 	}
-	hold := []byte(`{"metadata":{"finalizers":["trainer.kubeflow.org/resource-in-use","example.com/other"]}}`)
-	_, err := env.Trainer.TrainerV1alpha1().TrainingRuntimes(f.namespace).Patch(t.Context(), "quick", types.MergePatchType, hold, metav1.PatchOptions{})
-	if err != nil {
+	if _, err := env.Trainer.TrainerV1alpha1().ClusterTrainingRuntimes().Create(t.Context(),
+		builders.ClusterTrainingRuntime(heldByCluster, builders.TorchSpec()), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
+	}
+	for name, finalizers := range held {
+		f.finalizers(t, name, finalizers...)
 	}
 	f.pods = map[string][]string{trainerv23.Running: uids(awaitPods(t, f.namespace, trainerv23.Running, 2))}
 	awaitHeldBack(t, f.namespace, trainerv23.Queued)
-	a.run(t, "kubectl apply -f - <<EOF\n"+closedWebhooks()+deployment("kubeflow-system", "kubeflow-trainer-controller-manager", "trainer")+"EOF\n")
+	a.run(t, "kubectl apply -f - <<EOF\n"+closedWebhooks()+trainersDeployment()+"EOF\n")
 	a.run(t, "kubectl -n kubeflow-system rollout status deployment kubeflow-trainer-controller-manager --timeout=60s")
 	f.uids, f.since = f.now(t), env.AuditNow(t)
 	return f
@@ -283,7 +301,9 @@ func TestTheMigrationGuideCanBeFollowedThereAndBack(t *testing.T) {
 				}
 				return ""
 			})
-			f.wantDeletable(t, "quick")
+			for name := range held {
+				f.wantDeletable(t, name)
+			}
 		},
 		"4. Install this controller's CRDs": func(string) {
 			if !knowsState(t) {
@@ -301,6 +321,7 @@ func TestTheMigrationGuideCanBeFollowedThereAndBack(t *testing.T) {
 			if diff := cmp.Diff(before.Status, env.Job(t, f.namespace, trainerv23.Finished).Status); diff != "" {
 				t.Errorf("status of the finished job (-before +after):\n%s", diff)
 			}
+			f.protectSnapshots(t)
 			f.runAndSuspend(t, "ours")
 		},
 		"The way back": func(string) {
@@ -332,27 +353,83 @@ func wantInOutput(t *testing.T, output string, parts ...string) {
 	}
 }
 
-// wantDeletable checks that Trainer's finalizer is gone from a runtime and that of
-// somebody else is not, and that the runtime goes when that one does.
-func (f found) wantDeletable(t *testing.T, name string) {
+// held are the runtimes that Trainer's finalizer keeps, first or last in their lists or in
+// the middle. The one of the cluster is made for this.
+var held = map[string][]string{
+	"quick":       {inUse, "example.com/other"},
+	"mpi":         {"example.com/other", inUse},
+	heldByCluster: {"example.com/other", inUse, "example.com/more"},
+}
+
+const inUse, heldByCluster = "trainer.kubeflow.org/resource-in-use", "held"
+
+// runtimes of the kind that a runtime which is held has.
+func (f found) runtimes(name string) dynamic.ResourceInterface {
+	if name == heldByCluster {
+		return env.Dynamic.Resource(trainer.SchemeGroupVersion.WithResource("clustertrainingruntimes"))
+	}
+	return env.Dynamic.Resource(trainer.SchemeGroupVersion.WithResource("trainingruntimes")).Namespace(f.namespace)
+}
+
+// finalizers sets those of a runtime.
+func (f found) finalizers(t *testing.T, name string, finalizers ...string) {
 	t.Helper()
-	runtimes := env.Trainer.TrainerV1alpha1().TrainingRuntimes(f.namespace)
-	runtime, err := runtimes.Get(t.Context(), name, metav1.GetOptions{})
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"finalizers": finalizers}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"example.com/other"}, runtime.Finalizers); diff != "" {
-		t.Errorf("finalizers (-want +got):\n%s", diff)
-	}
-	if _, err := runtimes.Patch(t.Context(), name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+	if _, err := f.runtimes(name).Patch(t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := runtimes.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+}
+
+// wantDeletable checks that Trainer's finalizer is gone from a runtime and those of
+// others are not, and that the runtime goes when they do.
+func (f found) wantDeletable(t *testing.T, name string) {
+	t.Helper()
+	runtime, err := f.runtimes(name).Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := runtimes.Get(t.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("the runtime has been deleted and is still there: %v", err)
+	others := slices.DeleteFunc(slices.Clone(held[name]), func(finalizer string) bool { return finalizer == inUse })
+	if diff := cmp.Diff(others, runtime.GetFinalizers()); diff != "" {
+		t.Errorf("finalizers of %s (-want +got):\n%s", name, diff)
 	}
+	f.finalizers(t, name)
+	if err := f.runtimes(name).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.runtimes(name).Get(t.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("runtime %s has been deleted and is still there: %v", name, err)
+	}
+}
+
+// protectSnapshots applies the optional policy and waits until it is in force.
+func (f found) protectSnapshots(t *testing.T) {
+	t.Helper()
+	folder := artifacts("admission-policy")
+	env.Kubectl(t, "apply", "-k", folder)
+	t.Cleanup(func() {
+		if out, err := env.TryKubectl(context.Background(), "delete", "-k", folder, "--ignore-not-found"); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+	})
+	harness.Eventually(t, harness.Soon, func() string {
+		if err := f.writeSnapshot(t); err == nil {
+			return "the policy is not in force"
+		}
+		return ""
+	})
+}
+
+// writeSnapshot rehearses what Trainer does: it creates a snapshot, without the label.
+func (f found) writeSnapshot(t *testing.T) error {
+	t.Helper()
+	job := env.Job(t, f.namespace, trainerv23.Queued)
+	snapshot := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "another-runtime-snapshot", OwnerReferences: []metav1.OwnerReference{
+		{APIVersion: trainer.SchemeGroupVersion.String(), Kind: trainer.TrainJobKind, Name: job.Name, UID: job.UID}}}}
+	_, err := env.Core.CoreV1().ConfigMaps(f.namespace).Create(t.Context(), snapshot, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	return err
 }
 
 // runAndSuspend makes a job of this controller's that has run and is suspended.
@@ -386,6 +463,12 @@ func (f found) wantBack(t *testing.T) {
 	harness.Eventually(t, harness.Soon, func() string {
 		if env.JobSetOf(t, f.namespace, "ours") != nil {
 			return "the suspended JobSet that this controller has made is still there"
+		}
+		return ""
+	})
+	harness.Eventually(t, harness.Soon, func() string {
+		if err := f.writeSnapshot(t); err != nil {
+			return fmt.Sprintf("Trainer cannot write snapshots: %v", err)
 		}
 		return ""
 	})
