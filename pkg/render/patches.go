@@ -118,7 +118,7 @@ func applyContainerPatches(containers []corev1.Container, patches []v1alpha1.Con
 		patch := &patches[i]
 		container := framework.FindContainer(containers, patch.Name)
 		if container == nil {
-			remedy := "the runtime has none there, so leave it out"
+			remedy := "the runtime has none there: leave it out"
 			if len(containers) > 0 {
 				remedy = fmt.Sprintf("name one that the runtime has there (%s)", framework.ContainerNames(containers))
 			}

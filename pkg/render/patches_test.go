@@ -230,7 +230,7 @@ func TestPatchErrors(t *testing.T) {
 		"containers the runtime does not have": {
 			trainJob(withPodSpecPatch(v1alpha1.PodSpecPatch{InitContainers: []v1alpha1.ContainerPatch{{Name: "node"}}, Containers: []v1alpha1.ContainerPatch{{Name: "node"}, {Name: "x"}}})),
 			[]string{
-				prefix + `.template.spec.template.spec.initContainers[0].name: Not found: "node": the runtime has none there, so leave it out; in a job that exists, remove the patch while the job is suspended and add it anew`,
+				prefix + `.template.spec.template.spec.initContainers[0].name: Not found: "node": the runtime has none there: leave it out; in a job that exists, remove the patch while the job is suspended and add it anew`,
 				prefix + `.template.spec.template.spec.containers[1].name: Not found: "x": name one that the runtime has there (node); in a job that exists, remove the patch while the job is suspended and add it anew`,
 			}},
 		"another step for a job": {stepLabel("model-initializer"),

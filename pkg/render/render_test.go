@@ -213,7 +213,7 @@ func TestRenderErrors(t *testing.T) {
 			[]string{"spec.template.spec.replicatedJobs[1].template.spec.template.spec.containers model-initializer"}, "it has: main"},
 		"MPI whose workers are labelled as the trainer": {trainJob(), set(func(s *v1alpha1.TrainingRuntimeSpec) {
 			s.MLPolicy.Torch, s.MLPolicy.MPI = nil, &v1alpha1.MPIMLPolicySource{}
-		}), []string{"spec.template.spec.replicatedJobs[node] node"}, "on the launcher instead"},
+		}), []string{"spec.template.spec.replicatedJobs[node] node"}, "is the launcher's: put it there"},
 		"two gang schedulers": {trainJob(), set(func(s *v1alpha1.TrainingRuntimeSpec) {
 			s.PodGroupPolicy = &v1alpha1.PodGroupPolicy{PodGroupPolicySource: v1alpha1.PodGroupPolicySource{
 				Coscheduling: &v1alpha1.CoschedulingPodGroupPolicySource{}, Volcano: &v1alpha1.VolcanoPodGroupPolicySource{}}}

@@ -59,7 +59,7 @@ func mainContainer(spec *jobsetv1alpha2.JobSetSpec, indexes []int, value, contai
 	if found == nil {
 		path := templatePath().Index(indexes[0]).Child("template", "spec", "template", "spec", "containers")
 		return step{}, field.ErrorList{notFound(path, container, fmt.Sprintf(
-			"replicatedJob %s is labelled %s and must have a container of this name (it has: %s)",
+			"replicatedJob %s is labelled %s and must have a container of this name (it has: %s): give the main one this name",
 			job.Name, value, framework.ContainerNames(pod.Containers)))}
 	}
 	return step{job: job, container: found}, nil

@@ -115,7 +115,7 @@ func (c containerOf) checkImage() field.ErrorList {
 	case c.trains():
 		return field.ErrorList{field.Required(trainerPath.Child("image"), "the runtime has no image for the training container: give one")}
 	}
-	return field.ErrorList{field.Required(c.path.Child("image"), "a container needs an image")}
+	return field.ErrorList{field.Required(c.path.Child("image"), "a container needs an image: give one")}
 }
 
 // checkMounts refuses mounts of volumes that the pod does not have, and two mounts at one
@@ -126,7 +126,8 @@ func (c containerOf) checkMounts(pod *corev1.PodSpec, claims []string) field.Err
 		mount := &c.VolumeMounts[i]
 		at := func(m corev1.VolumeMount) bool { return m.MountPath == mount.MountPath }
 		if slices.ContainsFunc(c.VolumeMounts[:i], at) {
-			errs = append(errs, field.Duplicate(c.mountPath(i).Child("mountPath"), mount.MountPath))
+			errs = append(errs, invalid(c.mountPath(i).Child("mountPath"), mount.MountPath,
+				"another volume is mounted there too: give one of the two another path, or remove it"))
 		}
 		known := slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == mount.Name }) || slices.Contains(claims, mount.Name)
 		if !known {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
 )
 
@@ -110,6 +111,33 @@ func schemaTable(t *testing.T) string {
 
 // remedies are the words that a remedy begins with.
 var remedies = []string{"create", "give", "leave", "remove", "set", "suspend", "use"}
+
+// moreRemedies are those that the webhook has besides.
+var moreRemedies = []string{"add", "correct", "keep", "lower", "name", "put", "rename"}
+
+// TestEveryRefusalSaysWhatToDo looks for a remedy after a colon or a semicolon of what the
+// webhook says of each example. Where only some values are supported, they are listed.
+func TestEveryRefusalSaysWhatToDo(t *testing.T) {
+	words := slices.Concat(remedies, moreRemedies)
+	for _, chapter := range chapters() {
+		if chapter.warnings {
+			continue
+		}
+		for _, example := range chapter.examples {
+			for _, err := range example.beyond.Errors {
+				text := err.Error()
+				remedy := err.Type == field.ErrorTypeNotSupported
+				for _, mark := range []string{": ", "; "} {
+					rest := strings.Fields(text[strings.LastIndex(text, mark)+1:])
+					remedy = remedy || slices.Contains(words, rest[0])
+				}
+				if !remedy {
+					t.Errorf("%s: no remedy in %q: end it with a colon and one of the words %v", example.rule, text, words)
+				}
+			}
+		}
+	}
+}
 
 // TestEveryRuleOfTheCRDsSaysWhatToDo looks at the words after the last colon of each
 // message. A message made by an expression has one besides that is fixed.

@@ -133,7 +133,7 @@ func checkToleration(toleration *corev1.Toleration, path *field.Path) field.Erro
 	exists := toleration.Operator == corev1.TolerationOpExists
 	switch {
 	case toleration.Key == "" && !exists:
-		return field.ErrorList{invalid(path.Child("operator"), string(toleration.Operator), "without a key the operator must be Exists, which tolerates every taint")}
+		return field.ErrorList{invalid(path.Child("operator"), string(toleration.Operator), "a toleration without a key tolerates every taint: set the operator Exists, or give the key")}
 	case exists && toleration.Value != "":
 		return field.ErrorList{invalid(path.Child("value"), toleration.Value, "with the operator Exists there is no value: remove it, or set Equal")}
 	case toleration.Key != "" && len(validation.IsQualifiedName(toleration.Key)) > 0:

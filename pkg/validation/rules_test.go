@@ -39,6 +39,7 @@ func ofJobs() []example {
 		return CreateTrainJob(jobOf(layers...), runtime)
 	}
 	mpi := func(layers ...string) Review { return on(runtimeOf(builders.MPISpec()), layers...) }
+	flux := of(trainer.MLPolicySource{Flux: &trainer.FluxMLPolicySource{}})
 	long := func(nodes string) Review {
 		return on(torch(), `metadata: {name: `+strings.Repeat("a", 47)+`}`, `spec: {trainer: {numNodes: `+nodes+`}}`)
 	}
@@ -68,6 +69,7 @@ func ofJobs() []example {
 			on(runtimeOf(builders.InitializerSpec()), `spec: {initializer: {dataset: {secretRef: {name: s3}}}}`),
 			on(runtimeOf(builders.InitializerSpec()), `spec: {initializer: {dataset: {secretRef: {name: ""}}}}`)},
 		{"MPI has a node", nothing, pending, mpi(`spec: {trainer: {numNodes: 1}}`), mpi(`spec: {trainer: {numNodes: 0}}`)},
+		{"Flux has a node", nothing, pending, on(flux, `spec: {trainer: {numNodes: 1}}`), on(flux, `spec: {trainer: {numNodes: 0}}`)},
 		{"a patched replicatedJob exists", nothing, pending, on(torch(), inPod("node", `{}`)), on(torch(), inPod("worker", `{}`))},
 		{"a patched container exists", nothing, pending,
 			on(torch(), inPod("node", `{containers: [{name: node}]}`)), on(torch(), inPod("node", `{containers: [{name: trainer}]}`))},
@@ -249,6 +251,11 @@ func ofRuntimes() []example {
 	subdomain := func(name string) specChange {
 		return func(spec *trainer.TrainingRuntimeSpec) { spec.Template.Spec.Network = &jobset.Network{Subdomain: name} }
 	}
+	flux := func() trainer.TrainingRuntimeSpec {
+		return changed(plain(), func(spec *trainer.TrainingRuntimeSpec) {
+			spec.MLPolicy = &trainer.MLPolicy{MLPolicySource: trainer.MLPolicySource{Flux: &trainer.FluxMLPolicySource{}}}
+		})
+	}
 	renamed := func(name string) specChange { return node(func(rjob *jobset.ReplicatedJob) { rjob.Name = name }) }
 	return []example{
 		{"the template has jobs", nothing, pending, on(plain), on(plain, func(spec *trainer.TrainingRuntimeSpec) { spec.Template.Spec.ReplicatedJobs = nil })},
@@ -288,6 +295,7 @@ func ofRuntimes() []example {
 		{"MPI is OpenMPI", refused, pending, on(mpiSpec), on(mpiSpec, func(spec *trainer.TrainingRuntimeSpec) {
 			spec.MLPolicy.MPI.MPIImplementation = ptr.To(trainer.MPIImplementation("MPICH"))
 		})},
+		{"Flux's init container is not the runtime's", nothing, pending, on(flux, withInit("check")), on(flux, withInit("flux-installer"))},
 		{"the pods' names have room", nothing, pending, on(plain, renamed(strings.Repeat("n", 51))), on(plain, renamed(strings.Repeat("n", 52)))},
 		{"a job waits for one before it", nothing, refusing, on(plain, waiting("node")), on(plain, waiting("other"))},
 		{"the success policy names jobs", nothing, refusing, on(plain, targets("node")), on(plain, targets("other"))},
@@ -295,6 +303,10 @@ func ofRuntimes() []example {
 		{"the coordinator is a job", nothing, refusing, on(plain, coordinator("node")), on(plain, coordinator("other"))},
 		{"the subdomain is the name of a Service", nothing, refusing, on(plain, subdomain("mesh")), on(plain, subdomain("my.mesh"))},
 		{"a volume claim is no volume", nothing, refusing, on(plain, mount, claim), on(plain, mount, claim, withVolume("data"))},
+		{"one volume is mounted at a path", refused, failing, on(plain, withVolume("data"), mount), on(plain, withVolume("data"), mount, func(spec *trainer.TrainingRuntimeSpec) {
+			node := &podOf(spec, "node").Containers[0]
+			node.VolumeMounts = append(node.VolumeMounts, node.VolumeMounts[0])
+		})},
 		{"a container has an image", nothing, failing, on(plain, withInit("check")), on(plain, withInit("check"), func(spec *trainer.TrainingRuntimeSpec) { podOf(spec, "node").InitContainers[0].Image = "" })},
 		{"resources can be asked for", nothing, failing, on(plain, withLimits("amd.com/gpu", "1")), on(plain, withLimits("gpu", "1"))},
 	}

@@ -1,6 +1,7 @@
 package validation
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"strings"
@@ -58,12 +59,12 @@ func UpdateTrainJob(old, job *trainer.TrainJob, snapshot *runtimesnapshot.Runtim
 func checkFixed(old, job *trainer.TrainJob) field.ErrorList {
 	was, is := &old.Spec, &job.Spec
 	var errs field.ErrorList
-	fixed := func(path *field.Path, same bool) {
+	fixed := func(path *field.Path, value any, same bool) {
 		if !same {
-			errs = append(errs, isFixed(path))
+			errs = append(errs, isFixed(path, value))
 		}
 	}
-	fixed(runtimeRefPath, was.RuntimeRef.Name == is.RuntimeRef.Name && kindOf(old) == kindOf(job) &&
+	fixed(runtimeRefPath, runtimeName(describe(job)), was.RuntimeRef.Name == is.RuntimeRef.Name && kindOf(old) == kindOf(job) &&
 		ptr.Deref(was.RuntimeRef.APIGroup, trainer.GroupName) == ptr.Deref(is.RuntimeRef.APIGroup, trainer.GroupName))
 	errs = append(errs, fixedFields(trainerPath, was.Trainer, is.Trainer)...)
 	path := specPath.Child("initializer")
@@ -71,22 +72,40 @@ func checkFixed(old, job *trainer.TrainJob) field.ErrorList {
 		errs = append(errs, fixedFields(path.Child("dataset"), was.Initializer.Dataset, is.Initializer.Dataset)...)
 		errs = append(errs, fixedFields(path.Child("model"), was.Initializer.Model, is.Initializer.Model)...)
 	} else {
-		fixed(path, was.Initializer == is.Initializer)
+		fixed(path, is.Initializer, was.Initializer == is.Initializer)
 	}
-	fixed(specPath.Child("managedBy"), ptr.Deref(was.ManagedBy, trainer.ManagedByTrainJobController) == ptr.Deref(is.ManagedBy, trainer.ManagedByTrainJobController))
+	fixed(specPath.Child("managedBy"), is.ManagedBy, ptr.Deref(was.ManagedBy, trainer.ManagedByTrainJobController) == ptr.Deref(is.ManagedBy, trainer.ManagedByTrainJobController))
 	return errs
 }
 
-func isFixed(path *field.Path) *field.Error {
-	return field.Forbidden(path, "it is fixed when the job is created: create the job anew to change it")
+func isFixed(path *field.Path, value any) *field.Error {
+	return field.Forbidden(path, fmt.Sprintf("it is fixed when the job is created and cannot %s: create the job anew to change it", becoming(value)))
 }
+
+// becoming says in a message what a field would be.
+func becoming(value any) string {
+	if text, ok := value.(runtimeName); ok {
+		return "become " + string(text)
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		return "change"
+	}
+	if string(text) == "null" {
+		return "be removed"
+	}
+	return "become " + shortened(string(text))
+}
+
+// runtimeName is a runtime as describe writes it.
+type runtimeName string
 
 // fixedFields names the fields in which two structs differ, or the struct itself if one
 // of them is absent.
 func fixedFields[T any](path *field.Path, was, is *T) field.ErrorList {
 	if was == nil || is == nil {
 		if was != is {
-			return field.ErrorList{isFixed(path)}
+			return field.ErrorList{isFixed(path, is)}
 		}
 		return nil
 	}
@@ -95,7 +114,7 @@ func fixedFields[T any](path *field.Path, was, is *T) field.ErrorList {
 	for i := range a.NumField() {
 		if !equality.Semantic.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()) {
 			name, _, _ := strings.Cut(a.Type().Field(i).Tag.Get("json"), ",")
-			errs = append(errs, isFixed(path.Child(name)))
+			errs = append(errs, isFixed(path.Child(name), b.Field(i).Interface()))
 		}
 	}
 	return errs

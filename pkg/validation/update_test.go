@@ -103,11 +103,12 @@ func TestAnUpdateIsRefusedForTheFaultsThatItBrings(t *testing.T) {
 			[]string{"replicatedJobs[node].serviceAccountName cannot be changed any more"}},
 		"a field of a patch before the start": {
 			patches(entry("a", "node", `{serviceAccountName: a}`)), patches(entry("a", "node", `{serviceAccountName: b}`)), []string{suspended}, torch(), nil},
-		"an image":                     {`spec: {trainer: {image: a, numNodes: 1}}`, `spec: {trainer: {image: b, numNodes: 1}}`, nil, torch(), []string{"spec.trainer.image"}},
+		"an image":                     {`spec: {trainer: {image: a, numNodes: 1}}`, `spec: {trainer: {image: b, numNodes: 1}}`, nil, torch(), []string{"spec.trainer.image", `cannot become "b"`}},
+		"a long command":               {`spec: {trainer: {}}`, `spec: {trainer: {command: [` + strings.Repeat("c", 90) + `, d, e]}}`, nil, torch(), []string{`cannot become ["ccc`, `…: create the job anew`}},
 		"a trainer that was not there": {`spec: {}`, `spec: {trainer: {}}`, nil, torch(), []string{"spec.trainer:"}},
 		"a Secret":                     {`spec: {initializer: {dataset: {secretRef: {name: a}}}}`, `spec: {initializer: {dataset: {secretRef: {name: b}}}}`, nil, torch(), []string{"spec.initializer.dataset.secretRef"}},
 		"a dataset that was not there": {`spec: {initializer: {}}`, `spec: {initializer: {dataset: {}}}`, nil, torch(), []string{"spec.initializer.dataset:"}},
-		"an initializer taken away":    {`spec: {initializer: {model: {}}}`, `spec: {}`, nil, torch(), []string{"spec.initializer:"}},
+		"an initializer taken away":    {`spec: {initializer: {model: {}}}`, `spec: {}`, nil, torch(), []string{"spec.initializer:", "cannot be removed"}},
 		"a time limit other than the recorded one": {
 			`status: {lifecycle: {ttlSecondsAfterFinished: 60}}`, `spec: {ttlSecondsAfterFinished: 61}`, nil, torch(), []string{"spec.ttlSecondsAfterFinished", "61", "with 60"}},
 	} {

@@ -99,11 +99,11 @@ func buildFlux(in Input) (Output, field.ErrorList) {
 func checkFlux(in Input) field.ErrorList {
 	errs := checkAddressable(in)
 	if in.Nodes < 1 {
-		errs = append(errs, field.Invalid(field.NewPath("spec", "trainer", "numNodes"), in.Nodes, "Flux needs at least one node"))
+		errs = append(errs, field.Invalid(field.NewPath("spec", "trainer", "numNodes"), in.Nodes, "Flux needs at least one node: give 1 or more"))
 	}
 	if FindAnyContainer(&in.TrainerJob.Template.Spec.Template.Spec, fluxInstaller) != nil {
-		errs = append(errs, field.Duplicate(field.NewPath("spec", "template", "spec", "replicatedJobs").Key(in.TrainerJob.Name).
-			Child("template", "spec", "template", "spec", "initContainers").Key(fluxInstaller).Child("name"), fluxInstaller))
+		errs = append(errs, field.Invalid(field.NewPath("spec", "template", "spec", "replicatedJobs").Key(in.TrainerJob.Name).
+			Child("template", "spec", "template", "spec", "initContainers").Key(fluxInstaller).Child("name"), fluxInstaller, "Flux adds an init container of this name: rename the runtime's own"))
 	}
 	if _, ok := fluxTasks(in); !ok {
 		errs = append(errs, field.NotSupported(policyPath().Child("flux", "numProcPerNode"), in.Policy.Flux.NumProcPerNode.String(),

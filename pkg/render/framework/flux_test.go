@@ -101,11 +101,11 @@ func TestFluxThatCannotBeBuilt(t *testing.T) {
 		in   Input
 		want string
 	}{
-		"no nodes": {fluxInput(func(in *Input) { in.Nodes = 0 }), `spec.trainer.numNodes: Invalid value: 0: Flux needs at least one node`},
+		"no nodes": {fluxInput(func(in *Input) { in.Nodes = 0 }), `spec.trainer.numNodes: Invalid value: 0: Flux needs at least one node: give 1 or more`},
 		"a number that is none": {fluxInput(perNode(intstr.FromString("all"))),
 			`spec.mlPolicy.flux.numProcPerNode: Unsupported value: "all": supported values: "auto", "cpu", "gpu", "a number of at least 1"`},
 		"a container that has the installer's name": {fluxInput(func(in *Input) { in.TrainerJob.Template.Spec.Template.Spec.InitContainers[0].Name = "flux-installer" }),
-			`spec.template.spec.replicatedJobs[node].template.spec.template.spec.initContainers[flux-installer].name: Duplicate value: "flux-installer"`},
+			`spec.template.spec.replicatedJobs[node].template.spec.template.spec.initContainers[flux-installer].name: Invalid value: "flux-installer": Flux adds an init container of this name: rename the runtime's own`},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -115,11 +115,11 @@ func (m mpi) check() field.ErrorList {
 			[]v1alpha1.MPIImplementation{v1alpha1.MPIImplementationOpenMPI}))
 	}
 	if m.Nodes < 1 {
-		errs = append(errs, field.Invalid(field.NewPath("spec", "trainer", "numNodes"), m.Nodes, "MPI needs at least one node"))
+		errs = append(errs, field.Invalid(field.NewPath("spec", "trainer", "numNodes"), m.Nodes, "MPI needs at least one node: give 1 or more"))
 	}
 	if m.TrainerJob.Name == mpiWorkers {
 		return append(errs, field.Invalid(jobs.Key(mpiWorkers), mpiWorkers, fmt.Sprintf(
-			"this is the replicatedJob of the workers: put the label %s: %s on the launcher instead", v1alpha1.LabelAncestorStep, v1alpha1.StepTrainer)))
+			"this is the replicatedJob of the workers, and the label %s: %s is the launcher's: put it there", v1alpha1.LabelAncestorStep, v1alpha1.StepTrainer)))
 	}
 	errs = append(errs, m.checkIndexed(jobs, m.TrainerJob)...)
 	if size := int64(m.Nodes) * int64(len(m.line(mpiWorkers, max(m.count, 1)-1))); size > maxFileBytes {
@@ -135,7 +135,8 @@ func (m mpi) check() field.ErrorList {
 	}
 	if len(mpiPeers(m.Input)) == 0 {
 		errs = append(errs, missing(jobs.Key(mpiWorkers).Child("template", "spec", "template", "spec", "containers"), v1alpha1.ContainerNode,
-			"the workers must have a container of this name that runs sshd"))
+			fmt.Sprintf("the workers must have a container of this name that runs sshd (they have: %s): give the one that does this name",
+				ContainerNames(m.workers.Template.Spec.Template.Spec.Containers))))
 	}
 	if network := m.Spec.Network; network != nil && !ptr.Deref(network.EnableDNSHostnames, true) {
 		errs = append(errs, field.Invalid(field.NewPath("spec", "template", "spec", "network", "enableDNSHostnames"), false,

@@ -142,13 +142,13 @@ func TestMPIThatCannotBeBuilt(t *testing.T) {
 	}{
 		"another implementation": {mpiInput(func(in *Input) { in.Policy.MPI.MPIImplementation = ptr.To[v1alpha1.MPIImplementation]("MPICH") }),
 			[]string{`spec.mlPolicy.mpi.mpiImplementation: Unsupported value: "MPICH": supported values: "OpenMPI"`}},
-		"no nodes": {mpiInput(func(in *Input) { in.Nodes = 0 }), []string{`spec.trainer.numNodes: Invalid value: 0: MPI needs at least one node`}},
+		"no nodes": {mpiInput(func(in *Input) { in.Nodes = 0 }), []string{`spec.trainer.numNodes: Invalid value: 0: MPI needs at least one node: give 1 or more`}},
 		"more nodes than a hostfile can name": {mpiInput(func(in *Input) { in.Nodes = 2_000_000_000 }),
 			[]string{`spec.trainer.numNodes: Invalid value: 2000000000: the hostfile would take 72000000000 bytes of at most 1048576: use fewer nodes`}},
 		"no workers in the template": {mpiInput(func(in *Input) { in.Spec.ReplicatedJobs = in.Spec.ReplicatedJobs[:1] }),
 			[]string{jobs + `: Not found: "node": 2 workers are to be started: add a replicatedJob of this name that runs sshd`}},
 		"workers without their container": {mpiInput(func(in *Input) { workersOf(in).Name = "sshd" }),
-			[]string{jobs + `[node].template.spec.template.spec.containers: Not found: "node": the workers must have a container of this name that runs sshd`}},
+			[]string{jobs + `[node].template.spec.template.spec.containers: Not found: "node": the workers must have a container of this name that runs sshd (they have: sshd, proxy): give the one that does this name`}},
 		"workers without host names": {mpiInput(func(in *Input) { in.Spec.Network = &jobsetv1alpha2.Network{EnableDNSHostnames: ptr.To(false)} }),
 			[]string{`spec.template.spec.network.enableDNSHostnames: Invalid value: false: the launcher finds the workers by host name: set true or leave the field out`}},
 		"pods without an index": {mpiInput(func(in *Input) {
