@@ -258,8 +258,8 @@ func ofRuntimes() []example {
 	}
 	renamed := func(name string) specChange { return node(func(rjob *jobset.ReplicatedJob) { rjob.Name = name }) }
 	return []example{
-		{"the template has jobs", nothing, pending, on(plain), on(plain, func(spec *trainer.TrainingRuntimeSpec) { spec.Template.Spec.ReplicatedJobs = nil })},
-		{"one job trains", nothing, pending, on(plain), on(plain, node(func(rjob *jobset.ReplicatedJob) { rjob.Template.Labels = nil }))},
+		{"the template has jobs", refused, pending, on(plain), on(plain, func(spec *trainer.TrainingRuntimeSpec) { spec.Template.Spec.ReplicatedJobs = nil })},
+		{"one job trains", refused, pending, on(plain), on(plain, node(func(rjob *jobset.ReplicatedJob) { rjob.Template.Labels = nil }))},
 		{"only one job trains", refused, pending, on(plain, add(builders.ReplicatedJob("more", "", "c"))), on(plain, add(builders.ReplicatedJob("more", trainer.StepTrainer, "node")))},
 		{"the training container is `node`", nothing, pending, on(plain), on(plain, func(spec *trainer.TrainingRuntimeSpec) { podOf(spec, "node").Containers[0].Name = "main" })},
 		{"a step's container has the step's name", nothing, "`Pending/RuntimeInvalid` of jobs that use it",
@@ -279,7 +279,7 @@ func ofRuntimes() []example {
 			})},
 		{"a job with injected variables exists", nothing, pending, on(torchSpec, withInit("check"), injecting("node", "check")), on(torchSpec, withInit("check"), injecting("worker", "check"))},
 		{"a container with injected variables exists", nothing, pending, on(torchSpec, withInit("check"), injecting("node", "check")), on(torchSpec, withInit("check"), injecting("node", "czech"))},
-		{"nodes are numbered", nothing, pending, on(torchSpec, mode(batchv1.IndexedCompletion)), on(torchSpec, mode(batchv1.NonIndexedCompletion))},
+		{"nodes are numbered", refused, pending, on(torchSpec, mode(batchv1.IndexedCompletion)), on(torchSpec, mode(batchv1.NonIndexedCompletion))},
 		{"nodes have host names", nothing, pending,
 			on(torchSpec, func(spec *trainer.TrainingRuntimeSpec) {
 				spec.Template.Spec.Network = &jobset.Network{EnableDNSHostnames: ptr.To(true)}
@@ -301,7 +301,7 @@ func ofRuntimes() []example {
 		{"the success policy names jobs", nothing, refusing, on(plain, targets("node")), on(plain, targets("other"))},
 		{"the failure policy names jobs", nothing, refusing, on(plain, rule("node")), on(plain, rule("other"))},
 		{"the coordinator is a job", nothing, refusing, on(plain, coordinator("node")), on(plain, coordinator("other"))},
-		{"the subdomain is the name of a Service", nothing, refusing, on(plain, subdomain("mesh")), on(plain, subdomain("my.mesh"))},
+		{"the subdomain is the name of a Service", refused, refusing, on(plain, subdomain("mesh")), on(plain, subdomain("my.mesh"))},
 		{"a volume claim is no volume", nothing, refusing, on(plain, mount, claim), on(plain, mount, claim, withVolume("data"))},
 		{"one volume is mounted at a path", refused, failing, on(plain, withVolume("data"), mount), on(plain, withVolume("data"), mount, func(spec *trainer.TrainingRuntimeSpec) {
 			node := &podOf(spec, "node").Containers[0]

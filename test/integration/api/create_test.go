@@ -188,16 +188,41 @@ var runtimeRules = map[string]rule{
 	"a step has one replica": {
 		jobsOf([3]string{"a", "trainer", "1"}, [3]string{"b", "other", "2"}), jobsOf([3]string{"a", "trainer", "2"}), "has one replica"},
 	"an initializer has one replica": {
-		jobsOf([3]string{"a", "trainer", "1"}, [3]string{"b", "model-initializer", "1"}), jobsOf([3]string{"b", "model-initializer", "2"}), "spec.template.spec.replicatedJobs"},
-	"one job trains": {
+		jobsOf([3]string{"a", "trainer", "1"}, [3]string{"b", "model-initializer", "1"}), jobsOf([3]string{"a", "trainer", "1"}, [3]string{"b", "model-initializer", "2"}), "has one replica"},
+	"only one job trains": {
 		jobsOf([3]string{"a", "trainer", "1"}, [3]string{"b", "dataset-initializer", "1"}),
 		jobsOf([3]string{"a", "trainer", "1"}, [3]string{"b", "trainer", "1"}), "only one replicatedJob can have the label"},
 	"one job fetches the dataset": {
-		jobsOf([3]string{"a", "dataset-initializer", "1"}, [3]string{"b", "model-initializer", "1"}),
-		jobsOf([3]string{"a", "dataset-initializer", "1"}, [3]string{"b", "dataset-initializer", "1"}), "dataset-initializer"},
+		jobsOf([3]string{"t", "trainer", "1"}, [3]string{"a", "dataset-initializer", "1"}, [3]string{"b", "model-initializer", "1"}),
+		jobsOf([3]string{"t", "trainer", "1"}, [3]string{"a", "dataset-initializer", "1"}, [3]string{"b", "dataset-initializer", "1"}), "trainjob-ancestor-step: dataset-initializer"},
 	"one job fetches the model": {
-		jobsOf([3]string{"a", "dataset-initializer", "1"}, [3]string{"b", "model-initializer", "1"}),
-		jobsOf([3]string{"a", "model-initializer", "1"}, [3]string{"b", "model-initializer", "1"}), "model-initializer"},
+		jobsOf([3]string{"t", "trainer", "1"}, [3]string{"a", "dataset-initializer", "1"}, [3]string{"b", "model-initializer", "1"}),
+		jobsOf([3]string{"t", "trainer", "1"}, [3]string{"a", "model-initializer", "1"}, [3]string{"b", "model-initializer", "1"}), "trainjob-ancestor-step: model-initializer"},
+	"one job trains": {
+		jobsOf([3]string{"a", "other", "1"}, [3]string{"b", "trainer", "1"}), jobsOf([3]string{"a", "dataset-initializer", "1"}, [3]string{"b", "other", "1"}), "one replicatedJob must have the label"},
+	"a job without labels does not train": {
+		``, `spec: {template: {spec: {replicatedJobs: [{name: node, template: {spec: {template: {spec: {containers: [{name: node, image: "n:1"}]}}}}}]}}}`, "set it in template.metadata.labels"},
+	"a template has jobs": {
+		``, `spec: {template: {spec: {replicatedJobs: []}}}`, "spec.template.spec.replicatedJobs: Invalid value"},
+	"a framework alone is no runtime": {
+		`spec: {mlPolicy: {torch: {}}}`, `spec: {mlPolicy: {torch: {}}, template: null}`, "set it in template.metadata.labels"},
+	"torch's nodes are numbered":   numbered(`torch: {}`),
+	"jax's nodes are numbered":     numbered(`jax: {}`),
+	"xgboost's nodes are numbered": numbered(`xgboost: {}`),
+	"flux's nodes are numbered":    numbered(`flux: {}`),
+	"mpi's launcher is numbered":   numbered(`mpi: {}`),
+	"without a framework nodes need no numbers": {
+		mode(`numNodes: 2`, "trainer", "NonIndexed"), mode(`torch: {}`, "trainer", "NonIndexed"), "set completionMode"},
+	"jobs that do not train need no numbers": {
+		mode(`torch: {}`, "model-initializer", "NonIndexed"), mode(`torch: {}`, "trainer", "NonIndexed"), "leave it out"},
+	"a subdomain is the name of a Service": {
+		subdomain("mesh-1"), subdomain("my.mesh"), "spec.template.spec.network.subdomain: Invalid value"},
+	"a subdomain begins with a letter": {
+		subdomain("a"), subdomain("1a"), "beginning with a letter"},
+	"a subdomain does not end with a hyphen": {
+		subdomain(`""`), subdomain("a-"), "network.subdomain"},
+	"a subdomain has at most 63 characters": {
+		subdomain(strings.Repeat("s", 63)), subdomain(strings.Repeat("s", 64)), "use at most 63"},
 	"a runtime is not empty": {
 		``, `spec: {template: null}`, "spec"},
 	"one framework only": {
@@ -244,6 +269,28 @@ var runtimeRules = map[string]rule{
 		inject(list(100, "{jobName: j%d, containerNames: [x]}")), inject(list(101, "{jobName: j%d, containerNames: [x]}")), "targets"},
 	"a target's containers are at most 64": {
 		inject(`[{jobName: a, containerNames: ` + list(64, "c%d") + `}]`), inject(`[{jobName: a, containerNames: ` + list(65, "c%d") + `}]`), "containerNames"},
+}
+
+// mode writes a policy, and a template of two jobs: one that trains, and before it one of
+// another step. The one of the given step has the completion mode.
+func mode(policy, step, mode string) string {
+	var all []string
+	for _, name := range []string{"model-initializer", "trainer"} {
+		own := ""
+		if name == step {
+			own = `completionMode: ` + mode + `, `
+		}
+		all = append(all, `{name: `+name+`, template: {metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: `+name+`}}, spec: {`+own+`template: {spec: {containers: [{name: node, image: "c:1"}]}}}}}`)
+	}
+	return `spec: {mlPolicy: {` + policy + `}, template: {spec: {replicatedJobs: [` + strings.Join(all, ", ") + `]}}}`
+}
+
+func numbered(policy string) rule {
+	return rule{mode(policy, "trainer", "Indexed"), mode(policy, "trainer", "NonIndexed"), "found by their completion index: set completionMode"}
+}
+
+func subdomain(name string) string {
+	return `spec: {template: {spec: {network: {subdomain: ` + name + `}}}}`
 }
 
 func inject(targets string) string {

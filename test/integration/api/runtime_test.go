@@ -42,7 +42,7 @@ func TestEveryFieldOfARuntimeCanBeEdited(t *testing.T) {
 	jobs := func(dependsOn string) string {
 		return template(`replicatedJobs: [
 			{name: first, template: {spec: {template: {spec: {containers: [{name: c, image: "c:1"}]}}}}},
-			{name: node, ` + dependsOn + ` template: {spec: {template: {spec: {containers: [{name: node, image: "node:2"}]}}}}}]`)
+			{name: node, ` + dependsOn + ` template: {metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}, spec: {template: {spec: {containers: [{name: node, image: "node:2"}]}}}}}]`)
 	}
 	already := map[string]string{
 		"startupPolicy": template(`startupPolicy: {startupPolicyOrder: InOrder}`),
@@ -58,7 +58,7 @@ func TestEveryFieldOfARuntimeCanBeEdited(t *testing.T) {
 			template(`volumeClaimPolicies: null`)},
 		"dependsOn": {jobs(`dependsOn: [{name: first, status: Ready}],`), jobs(``)},
 		"mlPolicy":  {`spec: {mlPolicy: {numNodes: 4, torch: {}}}`, `spec: {mlPolicy: {torch: null, jax: {}}}`},
-		"the jobs":  {template(`replicatedJobs: [{name: other, template: {spec: {template: {spec: {containers: [{name: x, image: "x:1"}]}}}}}]`)},
+		"the jobs":  {template(`replicatedJobs: [{name: other, template: {metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}, spec: {template: {spec: {containers: [{name: x, image: "x:1"}]}}}}}]`)},
 	} {
 		for _, resource := range runtimeKinds {
 			t.Run(kinds[resource]+": "+field+" of a runtime in use", func(t *testing.T) {

@@ -20,7 +20,7 @@ var upsets = map[string]func(t *testing.T, namespace string){
 	"edited": func(t *testing.T, namespace string) { setImage(t, namespace, "new:1") },
 	"broken": func(t *testing.T, namespace string) {
 		_, err := env.Trainer.TrainerV1alpha1().TrainingRuntimes(namespace).Patch(t.Context(), harness.RuntimeName, types.MergePatchType,
-			[]byte(`{"spec":{"template":{"spec":{"replicatedJobs":null}}}}`), metav1.PatchOptions{})
+			[]byte(`{"spec":{"template":{"spec":{"network":{"enableDNSHostnames":false}}}}}`), metav1.PatchOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

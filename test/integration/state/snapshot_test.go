@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
 	"github.com/trainjob/controller/pkg/runtimesnapshot"
@@ -64,13 +65,17 @@ func TestRuntimeThatCannotBeUsedIsExplainedAndItsEditWakesTheJob(t *testing.T) {
 		spoil func(*trainer.TrainingRuntimeSpec)
 		words []string
 	}{
-		"no-replicated-jobs": {
-			func(spec *trainer.TrainingRuntimeSpec) { spec.Template.Spec.ReplicatedJobs = nil },
-			[]string{"TrainingRuntime torch", "spec.template.spec.replicatedJobs", "add at least the one that trains"},
+		"no-job-to-inject-into": {
+			func(spec *trainer.TrainingRuntimeSpec) {
+				spec.MLPolicy.Torch.EnvInjection = &trainer.EnvInjection{Targets: []trainer.EnvInjectionTarget{{JobName: "worker", ContainerNames: []string{"check"}}}}
+			},
+			[]string{"TrainingRuntime torch", "targets[0].jobName", `"worker"`},
 		},
-		"no-trainer-label": {
-			func(spec *trainer.TrainingRuntimeSpec) { spec.Template.Spec.ReplicatedJobs[0].Template.Labels = nil },
-			[]string{trainer.LabelAncestorStep + ": " + trainer.StepTrainer, "node"},
+		"no-host-names": {
+			func(spec *trainer.TrainingRuntimeSpec) {
+				spec.Template.Spec.Network = &jobset.Network{EnableDNSHostnames: ptr.To(false)}
+			},
+			[]string{"spec.template.spec.network.enableDNSHostnames", "set true"},
 		},
 		"no-container-node": {
 			func(spec *trainer.TrainingRuntimeSpec) {
@@ -102,14 +107,17 @@ func TestSecondMistakeInARuntimeReplacesTheFirst(t *testing.T) {
 	t.Parallel()
 	ns := env.Namespace(t)
 	spec := builders.TorchSpec()
-	spec.Template.Spec.ReplicatedJobs[0].Template.Labels = nil
+	spec.Template.Spec.ReplicatedJobs[0].Template.Spec.Template.Spec.Containers[0].Name = "main"
 	createRuntime(t, ns, "torch", spec)
 	env.Create(t, newJob(ns, "a"))
 	env.AwaitState(t, ns, "a", trainer.TrainJobPending, trainer.ReasonRuntimeInvalid, soon)
-	editRuntime(t, ns, "torch", func(spec *trainer.TrainingRuntimeSpec) { spec.Template.Spec.ReplicatedJobs = nil })
+	editRuntime(t, ns, "torch", func(spec *trainer.TrainingRuntimeSpec) {
+		spec.Template.Spec.Network = &jobset.Network{EnableDNSHostnames: ptr.To(false)}
+		spec.Template.Spec.ReplicatedJobs[0].Template.Spec.Template.Spec.Containers[0].Name = "node"
+	})
 	harness.Eventually(t, soon, func() string {
 		message := condition(t, env.Job(t, ns, "a"), trainer.TrainJobPending).Message
-		if !strings.Contains(message, "add at least the one that trains") {
+		if !strings.Contains(message, "find each other by host name") {
 			return "the message is still " + message
 		}
 		return nothing
