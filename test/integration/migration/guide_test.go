@@ -175,30 +175,18 @@ var crds = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "
 // Fields of TrainJob that Trainer v2.3 does not know.
 var newSpecFields, newStatusFields = []string{"ttlSecondsAfterFinished"}, []string{"state", "startTime", "completionTime", "nodes", "runtimeSnapshot", "lifecycle"}
 
-// withOlderCRD takes the fields out of the CRD of TrainJobs that Trainer v2.3 does not
-// know, so that they are dropped when somebody writes them.
-func withOlderCRD(t *testing.T) {
+// changeCRD changes the version and the schema of one of our CRDs.
+func changeCRD(t *testing.T, resource string, change func(version, schema map[string]any)) {
 	t.Helper()
 	client := env.Dynamic.Resource(crds)
-	crd, err := client.Get(t.Context(), "trainjobs.trainer.kubeflow.org", metav1.GetOptions{})
+	crd, err := client.Get(t.Context(), resource+"."+trainer.GroupName, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
 	version := versions[0].(map[string]any)
-	delete(version, "additionalPrinterColumns")
 	schema, _, _ := unstructured.NestedMap(version, "schema", "openAPIV3Schema")
-	for part, fields := range map[string][]string{"spec": newSpecFields, "status": newStatusFields} {
-		properties := schema["properties"].(map[string]any)[part].(map[string]any)
-		for _, field := range fields {
-			if properties["properties"].(map[string]any)[field] == nil {
-				t.Fatalf("the CRD has no %s.%s", part, field)
-			}
-			delete(properties["properties"].(map[string]any), field)
-		}
-		dropRules(properties, fields)
-	}
-	dropRules(schema, append(newSpecFields, newStatusFields...))
+	change(version, schema)
 	if err := unstructured.SetNestedMap(version, schema, "schema", "openAPIV3Schema"); err != nil {
 		t.Fatal(err)
 	}
@@ -208,6 +196,30 @@ func withOlderCRD(t *testing.T) {
 	if _, err := client.Update(t.Context(), crd, metav1.UpdateOptions{FieldManager: "trainer-installer"}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// withOlderCRDs takes the fields out of the CRD of TrainJobs that Trainer v2.3 does not
+// know, so that they are dropped when somebody writes them, and the rules out of that of
+// TrainingRuntimes.
+func withOlderCRDs(t *testing.T) {
+	t.Helper()
+	changeCRD(t, "trainingruntimes", func(_, schema map[string]any) {
+		delete(schema["properties"].(map[string]any)["spec"].(map[string]any), "x-kubernetes-validations")
+	})
+	changeCRD(t, "trainjobs", func(version, schema map[string]any) {
+		delete(version, "additionalPrinterColumns")
+		for part, fields := range map[string][]string{"spec": newSpecFields, "status": newStatusFields} {
+			properties := schema["properties"].(map[string]any)[part].(map[string]any)
+			for _, field := range fields {
+				if properties["properties"].(map[string]any)[field] == nil {
+					t.Fatalf("the CRD has no %s.%s", part, field)
+				}
+				delete(properties["properties"].(map[string]any), field)
+			}
+			dropRules(properties, fields)
+		}
+		dropRules(schema, append(newSpecFields, newStatusFields...))
+	})
 }
 
 // dropRules takes out the rules of a schema that speak of fields.
@@ -237,7 +249,7 @@ func knowsState(t *testing.T) bool {
 func trainersCluster(t *testing.T, a admin) found {
 	t.Helper()
 	f := found{namespace: leftBehind(t)}
-	withOlderCRD(t)
+	withOlderCRDs(t)
 	t.Cleanup(func() { // for the tests that follow, whatever became of this one
 		_, err := env.TryKubectl(context.Background(), "apply", "--server-side", "--force-conflicts", "-k", artifacts("crds"))
 		for _, resource := range []string{"validatingwebhookconfiguration/validator", "mutatingwebhookconfiguration/defaulter"} {
@@ -262,6 +274,7 @@ func trainersCluster(t *testing.T, a admin) found {
 	for name, finalizers := range held {
 		f.finalizers(t, name, finalizers...)
 	}
+	f.leaveUnusable(t)
 	f.pods = map[string][]string{trainerv23.Running: uids(awaitPods(t, f.namespace, trainerv23.Running, 2))}
 	awaitHeldBack(t, f.namespace, trainerv23.Queued)
 	a.run(t, "kubectl apply -f - <<EOF\n"+closedWebhooks()+trainersDeployment()+"EOF\n")
@@ -309,6 +322,7 @@ func TestTheMigrationGuideCanBeFollowedThereAndBack(t *testing.T) {
 			if !knowsState(t) {
 				t.Error("the CRD of TrainJobs has no status.state")
 			}
+			f.wantUnusable(t)
 		},
 		"5. Start it": func(string) {
 			f.wantSnapshot(t, trainerv23.Running, true)
@@ -430,6 +444,55 @@ func (f found) writeSnapshot(t *testing.T) error {
 		{APIVersion: trainer.SchemeGroupVersion.String(), Kind: trainer.TrainJobKind, Name: job.Name, UID: job.UID}}}}
 	_, err := env.Core.CoreV1().ConfigMaps(f.namespace).Create(t.Context(), snapshot, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	return err
+}
+
+// unusable is a runtime without a job that trains, which Trainer accepts.
+func (f found) unusable(name string) *trainer.TrainingRuntime {
+	runtime := builders.TrainingRuntime(name, builders.PlainSpec())
+	runtime.Namespace, runtime.Spec.Template.Spec.ReplicatedJobs[0].Template.Labels = f.namespace, nil
+	return runtime
+}
+
+func (f found) leaveUnusable(t *testing.T) {
+	t.Helper()
+	runtimes := env.Trainer.TrainerV1alpha1().TrainingRuntimes(f.namespace)
+	harness.Eventually(t, harness.Soon, func() string { // the change of a CRD takes a moment
+		if _, err := runtimes.Create(t.Context(), f.unusable("unusable"), metav1.CreateOptions{}); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+}
+
+// wantUnusable checks that the runtime is refused by now, and that the one which is there
+// can still be labelled, put right and deleted.
+func (f found) wantUnusable(t *testing.T) {
+	t.Helper()
+	runtimes := env.Trainer.TrainerV1alpha1().TrainingRuntimes(f.namespace)
+	harness.Eventually(t, harness.Soon, func() string {
+		if _, err := runtimes.Create(t.Context(), f.unusable("another"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); !apierrors.IsInvalid(err) {
+			return fmt.Sprintf("a runtime without a job that trains is not refused: %v", err)
+		}
+		return ""
+	})
+	for _, patch := range []string{
+		`{"metadata":{"labels":{"a":"b"},"finalizers":["example.com/other"]}}`, `{"metadata":{"finalizers":null}}`,
+	} {
+		if _, err := runtimes.Patch(t.Context(), "unusable", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+			t.Errorf("a runtime from before the CRDs cannot be changed by %s: %v", patch, err)
+		}
+	}
+	runtime, err := runtimes.Get(t.Context(), "unusable", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime.Spec = builders.PlainSpec()
+	if _, err := runtimes.Update(t.Context(), runtime, metav1.UpdateOptions{}); err != nil {
+		t.Errorf("it cannot be put right: %v", err)
+	}
+	if err := runtimes.Delete(t.Context(), "unusable", metav1.DeleteOptions{}); err != nil {
+		t.Error(err)
+	}
 }
 
 // runAndSuspend makes a job of this controller's that has run and is suspended.
