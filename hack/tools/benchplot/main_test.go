@@ -21,7 +21,9 @@ const sample = `{
  ],
  "series": [
   {"scenario": "burst", "n": 100, "of": "ours", "metric": "create to JobSet", "x": [0.1, 0.2], "y": [0, 1]},
-  {"scenario": "steady", "n": 100, "of": "ours", "metric": "queue depth", "x": [1, 2], "y": [0, 3]}
+  {"scenario": "steady, 20 a second", "n": 100, "of": "ours", "metric": "queue depth", "x": [1, 2], "y": [0, 3]},
+  {"scenario": "steady, 20 a second", "n": 100, "of": "before", "metric": "queue depth", "x": [1, 2], "y": [0, 9]},
+  {"scenario": "steady, 20 a second", "n": 100, "of": "ours", "metric": "live heap", "x": [1, 2], "y": [5, 6]}
  ]
 }`
 
@@ -45,10 +47,11 @@ func TestRunFillsThePageAndDraws(t *testing.T) {
 		}
 	}
 	for name, words := range map[string][]string{
-		"bench-latency.svg": {"ours, 100", "seconds"},
-		"bench-memory.svg":  {"ours: resident", "TrainJobs that exist"},
-		"bench-growth.svg":  {"limit: burst until the last JobSet", "1 ms each"},
-		"bench-steady.svg":  {"ours: queue depth"},
+		"bench-latency.svg":       {"ours, 100", "seconds"},
+		"bench-memory.svg":        {"ours: resident", "TrainJobs that exist"},
+		"bench-growth.svg":        {"limit: burst until the last JobSet", "1 ms each"},
+		"bench-steady.svg":        {"ours, 20 a second: queue depth"},
+		"bench-steady-memory.svg": {"ours, 20 a second: live heap"},
 	} {
 		data, err := os.ReadFile(filepath.Join(images, name))
 		if err != nil {
@@ -62,6 +65,9 @@ func TestRunFillsThePageAndDraws(t *testing.T) {
 		}
 		if !strings.Contains(string(data), "<path") && !strings.Contains(string(data), "<polyline") {
 			t.Errorf("%s has no line", name)
+		}
+		if name != "bench-memory.svg" && strings.Contains(string(data), "before") {
+			t.Errorf("%s shows an earlier build, which is for the table", name)
 		}
 	}
 }
