@@ -82,6 +82,11 @@ FAILOVERS ?= 20
 failover: cluster-build ## Take the leader away twenty times while a hundred deadlines run, and tell how late they were.
 	TRAINJOB_FAILOVERS=$(FAILOVERS) go test -count 1 -v -timeout 1h ./test/integration/failover
 
+PACE ?= 1s
+.PHONY: rotation
+rotation: cluster-build ## Create two hundred TrainJobs, one a second, while two replicas rotate their certificates twice.
+	TRAINJOB_ROTATION_PACE=$(PACE) go test -count 1 -v -timeout 1h -run '^TestCertificatesRotateUnnoticed$$' ./test/integration/webhook
+
 .PHONY: test-bench
 test-bench: cluster-build ## Run the benchmark with few TrainJobs, to see that it works and that what it checks holds.
 	CGO_ENABLED=0 go test -count 1 -timeout 10m ./test/bench/...

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -18,8 +19,26 @@ import (
 	"github.com/trainjob/controller/test/harness"
 )
 
-// certLifetime of the replicas in this test: they rotate every 12.7 s.
-const certLifetime = 20 * time.Second
+// paceEnv is the time between two creates in the test of rotations. Certificates live as
+// many times longer whatever it is, so that there are as many rotations.
+const (
+	paceEnv     = "TRAINJOB_ROTATION_PACE"
+	defaultPace = 160 * time.Millisecond
+	perLifetime = 125 // creates
+)
+
+func pace(t *testing.T) time.Duration {
+	t.Helper()
+	given := os.Getenv(paceEnv)
+	if given == "" {
+		return defaultPace
+	}
+	pace, err := time.ParseDuration(given)
+	if err != nil || pace < defaultPace {
+		t.Fatalf("%s=%s: must be a time of at least %v, such as 1s", paceEnv, given, defaultPace)
+	}
+	return pace
+}
 
 // replica starts one more controller with webhooks, beside none of the package's own.
 func replica(t *testing.T, name string, flags ...string) (*harness.Controller, string) {
@@ -75,14 +94,14 @@ func handshake(ctx context.Context, address string, bundle []byte) (string, erro
 
 // watcher shakes hands with servers over and over, trusting what the configurations say.
 type watcher struct {
+	// trusted is how long a configuration has to hold before a server may go by it, and
+	// so how old one may be that is used to judge a server.
+	trusted time.Duration
+
 	mu      sync.Mutex
 	serials map[string]map[string]bool // by address
 	errs    []error
 }
-
-// trusted is how long a configuration has to hold before a server may go by it, and so
-// how old one may be that is used to judge a server.
-const trusted = certLifetime / 30
 
 func (w *watcher) run(ctx context.Context, addresses []string) {
 	for ctx.Err() == nil {
@@ -94,7 +113,7 @@ func (w *watcher) run(ctx context.Context, addresses []string) {
 				serial, err = handshake(ctx, address, known)
 			}
 			var untrusted *tls.CertificateVerificationError
-			if errors.As(err, &untrusted) && time.Since(read) > trusted {
+			if errors.As(err, &untrusted) && time.Since(read) > w.trusted {
 				break // a slow machine: look again
 			}
 			w.mu.Lock()
@@ -126,7 +145,9 @@ func TestCertificatesRotateUnnoticed(t *testing.T) {
 	if err := secrets.Delete(t.Context(), "trainjob-controller-webhook-cert", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	flags := []string{"--webhook-cert-lifetime=" + certLifetime.String(), "--leader-elect=true"}
+	pace := pace(t)
+	lifetime := perLifetime * pace
+	flags := []string{"--webhook-cert-lifetime=" + lifetime.String(), "--leader-elect=true"}
 	own := proxy.Backends()
 	t.Cleanup(func() { behindProxy(t, own...) })
 	_, first := replica(t, "first", flags...)
@@ -137,10 +158,10 @@ func TestCertificatesRotateUnnoticed(t *testing.T) {
 	}
 
 	watching, stop := context.WithCancel(t.Context())
-	seen := &watcher{serials: map[string]map[string]bool{}}
+	seen := &watcher{trusted: lifetime / 30, serials: map[string]map[string]bool{}}
 	var running sync.WaitGroup
 	running.Go(func() { seen.run(watching, []string{first, second}) })
-	const jobs, pace = 200, 160 * time.Millisecond
+	const jobs = 200
 	ticker := time.NewTicker(pace)
 	defer ticker.Stop()
 	for i := range jobs {
