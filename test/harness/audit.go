@@ -59,12 +59,19 @@ func Summary(events []cluster.AuditEvent) map[string]int {
 }
 
 // Refused are those of the requests that the API server did not grant, but for conflicts
-// with what others wrote at the same moment.
+// with what others wrote at the same moment, and for statuses of TrainJobs that were
+// deleted before: the end of a JobSet can be seen before that of its TrainJob.
 func Refused(events []cluster.AuditEvent) string {
 	var all []string
+	deleted := map[string]bool{}
 	for _, event := range events {
+		name := event.Namespace + "/" + event.Name
+		if event.Resource == "trainjobs" && event.Verb == "delete" && event.Code < 300 {
+			deleted[name] = true
+		}
 		conflict := event.Code == http.StatusConflict && event.Verb != "create"
-		if event.Code >= 400 && !conflict {
+		late := event.Code == http.StatusNotFound && event.Resource == "trainjobs" && event.Subresource == "status" && deleted[name]
+		if event.Code >= 400 && !conflict && !late {
 			all = append(all, fmt.Sprintf("%s %s %s/%s: %d", event.Verb, event.Resource, event.Namespace, event.Name, event.Code))
 		}
 	}
