@@ -15,21 +15,7 @@ func (b *bench) bursts(ctx context.Context) error {
 	var errs []error
 	for _, n := range b.options.burst {
 		b.say("burst of %d", n)
-		errs = append(errs, b.each(ctx,
-			func(ctx context.Context, a *arena) error {
-				s, err := a.limit(ctx, 0)
-				if err != nil {
-					return err
-				}
-				return a.with(s, func() error { return a.burst(ctx, s, n) })
-			},
-			func(ctx context.Context, a *arena, c command) error {
-				s, err := a.begin(ctx, c)
-				if err != nil {
-					return err
-				}
-				return a.with(s, func() error { return a.burst(ctx, s, n) })
-			}))
+		errs = append(errs, b.eachSubject(ctx, 0, func(ctx context.Context, a *arena, s *subject) error { return a.burst(ctx, s, n) }))
 		b.ratio("burst", n, "rate: of the limit's", "rate", "rate", false)
 		b.ratio("burst", n, "rate until the last write: of the limit's", "rate until the last write", "rate until the last write", false)
 		b.ratio("burst", n, "create to JobSet p99: of the limit's time", "create to JobSet p99", "time", false)

@@ -17,21 +17,7 @@ func (b *bench) steady(ctx context.Context) error {
 	ttl := time.Duration(b.options.ttl) * time.Second
 	var errs []error
 	for _, rate := range b.options.rates {
-		errs = append(errs, b.each(ctx,
-			func(ctx context.Context, a *arena) error {
-				s, err := a.limit(ctx, ttl)
-				if err != nil {
-					return err
-				}
-				return a.with(s, func() error { return a.steady(ctx, s, rate) })
-			},
-			func(ctx context.Context, a *arena, c command) error {
-				s, err := a.begin(ctx, c)
-				if err != nil {
-					return err
-				}
-				return a.with(s, func() error { return a.steady(ctx, s, rate) })
-			}))
+		errs = append(errs, b.eachSubject(ctx, ttl, func(ctx context.Context, a *arena, s *subject) error { return a.steady(ctx, s, rate) }))
 	}
 	return errors.Join(errs...)
 }

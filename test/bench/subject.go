@@ -35,6 +35,26 @@ func (a *arena) begin(ctx context.Context, c command) (*subject, error) {
 	return &subject{command: c, process: p}, nil
 }
 
+// eachSubject measures the plain clients, which with a TTL follow what they have built, and
+// every controller.
+func (b *bench) eachSubject(ctx context.Context, ttl time.Duration, measure func(context.Context, *arena, *subject) error) error {
+	run := func(ctx context.Context, a *arena, s *subject, err error) error {
+		if err != nil {
+			return err
+		}
+		return a.with(s, func() error { return measure(ctx, a, s) })
+	}
+	return b.each(ctx,
+		func(ctx context.Context, a *arena) error {
+			s, err := a.limit(ctx, ttl)
+			return run(ctx, a, s, err)
+		},
+		func(ctx context.Context, a *arena, c command) error {
+			s, err := a.begin(ctx, c)
+			return run(ctx, a, s, err)
+		})
+}
+
 // with measures a subject and stops it. If anything is wrong, the subject's own end too,
 // there is no figure.
 func (a *arena) with(s *subject, measure func() error) error {
