@@ -28,8 +28,8 @@ func wantMessage(t *testing.T, job *trainer.TrainJob, words ...string) {
 	}
 }
 
+// This test and the two below are not parallel: they want a wake-up within two seconds.
 func TestJobWaitsForItsRuntimeAndGoesOnWhenItIsCreated(t *testing.T) {
-	t.Parallel()
 	ns := env.Namespace(t)
 	env.Create(t, newJob(ns, "a"))
 	job := env.AwaitState(t, ns, "a", trainer.TrainJobPending, trainer.ReasonWaitingForRuntime, soon)
@@ -40,7 +40,6 @@ func TestJobWaitsForItsRuntimeAndGoesOnWhenItIsCreated(t *testing.T) {
 }
 
 func TestJobWaitsForItsClusterRuntime(t *testing.T) {
-	t.Parallel()
 	ns := env.Namespace(t)
 	name := "of-" + ns
 	env.Create(t, newJob(ns, "a", builders.Runtime(trainer.ClusterTrainingRuntimeKind, name)))
@@ -60,7 +59,6 @@ func TestJobWaitsForItsClusterRuntime(t *testing.T) {
 }
 
 func TestRuntimeThatCannotBeUsedIsExplainedAndItsEditWakesTheJob(t *testing.T) {
-	t.Parallel()
 	tests := map[string]struct {
 		spoil func(*trainer.TrainingRuntimeSpec)
 		words []string
@@ -86,7 +84,6 @@ func TestRuntimeThatCannotBeUsedIsExplainedAndItsEditWakesTheJob(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			ns := env.Namespace(t)
 			spec := builders.TorchSpec()
 			test.spoil(&spec)
