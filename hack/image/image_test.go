@@ -35,6 +35,12 @@ func packed(t *testing.T, amd64, arm64 string) ([]byte, v1.Hash) {
 			t.Fatal(err)
 		}
 	}
+	return archived(t, o, binaries)
+}
+
+// archived packs binaries, and reads what that has written.
+func archived(t *testing.T, o options, binaries map[string]string) ([]byte, v1.Hash) {
+	t.Helper()
 	digest, err := pack(o, binaries)
 	if err != nil {
 		t.Fatal(err)
@@ -217,14 +223,7 @@ func TestTheImageHoldsTheController(t *testing.T) {
 		}
 		binaries[platform] = binary
 	}
-	digest, err := pack(o, binaries)
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := os.ReadFile(o.out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data, digest := archived(t, o, binaries)
 	if limit := 20_000_000 * len(o.platforms); len(data) > limit {
 		t.Errorf("the image has %d bytes, want at most %d", len(data), limit)
 	}

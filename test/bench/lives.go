@@ -106,8 +106,8 @@ func (l *lives) follow(ctx context.Context, key cache.ObjectName) error {
 		return err
 	}
 	l.note(key, job)
-	if end, finished := trainjob.FinishTime(job); finished {
-		l.queue.AddAfter(key, l.ttl-time.Since(end))
+	if trainjob.Finished(job) {
+		l.queue.Add(key) // to be deleted in time
 	}
 	return nil
 }

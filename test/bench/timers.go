@@ -201,15 +201,11 @@ func (a *arena) createDue(ctx context.Context, jobs []*trainer.TrainJob, due map
 		seconds := due[job.Name].Unix() - time.Now().Unix()
 		mu.Unlock()
 		job.Spec.ActiveDeadlineSeconds = &seconds
-		a.seen.creating(job)
-		created, err := a.trainer.TrainerV1alpha1().TrainJobs(job.Namespace).Create(ctx, job, metav1.CreateOptions{})
-		if err != nil {
-			return err
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		due[job.Name] = created.CreationTimestamp.Add(time.Duration(seconds) * time.Second)
-		return nil
+		return a.createOne(ctx, job, func(created *trainer.TrainJob) {
+			mu.Lock()
+			defer mu.Unlock()
+			due[job.Name] = created.CreationTimestamp.Add(time.Duration(seconds) * time.Second)
+		})
 	})
 }
 
