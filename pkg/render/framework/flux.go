@@ -127,7 +127,7 @@ func fluxTasks(in Input) (int64, bool) {
 	if in.Trainer != nil && in.Trainer.NumProcPerNode != nil {
 		return int64(*in.Trainer.NumProcPerNode), true
 	}
-	gpus, cpus := GPUs(&in.Node.Resources), CPUs(&in.Node.Resources)
+	gpus, cpus := GPUs(&in.Node.Resources), nodeCPUs(in)
 	wanted := ptr.Deref(in.Policy.Flux.NumProcPerNode, intstr.FromString("auto"))
 	switch {
 	case wanted.Type == intstr.Int:

@@ -78,6 +78,18 @@ func TestTorchConfiguresTheTrainingContainer(t *testing.T) {
 		"with CPUs only": {input(func(in *Input) {
 			in.Node.Resources.Limits = corev1.ResourceList{"cpu": resource.MustParse("8")}
 		}), "8", "bert-node-0-0.bert"},
+		"with a CPU request below the limit": {input(func(in *Input) {
+			in.Node.Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse("2")}
+			in.Node.Resources.Limits = corev1.ResourceList{"cpu": resource.MustParse("6")}
+		}), "2", "bert-node-0-0.bert"},
+		"with CPUs of the pod as a whole": {input(func(in *Input) {
+			in.TrainerJob.Template.Spec.Template.Spec.Resources = &corev1.ResourceRequirements{Limits: corev1.ResourceList{"cpu": resource.MustParse("12")}}
+		}), "12", "bert-node-0-0.bert"},
+		"with devices of a resource claim": {input(func(in *Input) {
+			in.TrainerJob.Template.Spec.Template.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpus", ResourceClaimTemplateName: ptr.To("eight")}}
+			in.Node.Resources.Claims = []corev1.ResourceClaim{{Name: "gpus"}}
+			in.Node.Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse("64")}
+		}), "auto", "bert-node-0-0.bert"},
 		"with an explicitly indexed job": {input(func(in *Input) {
 			in.TrainerJob.Template.Spec.CompletionMode = ptr.To(batchv1.IndexedCompletion)
 		}), "1", "bert-node-0-0.bert"},
@@ -201,25 +213,52 @@ func TestResourcesOfANode(t *testing.T) {
 		resources  req
 		gpus, cpus int64
 	}{
-		"none":                            {req{}, 0, 1},
-		"GPUs as limit":                   {req{Limits: list("nvidia.com/gpu", "4")}, 4, 1},
-		"GPUs as request":                 {req{Requests: list("nvidia.com/gpu", "4")}, 4, 1},
-		"both count once":                 {req{Limits: list("nvidia.com/gpu", "4"), Requests: list("nvidia.com/gpu", "4")}, 4, 1},
-		"of two makers":                   {req{Limits: list("nvidia.com/gpu", "4", "amd.com/gpu", "2")}, 6, 1},
-		"shared GPUs":                     {req{Limits: list("nvidia.com/gpu.shared", "3")}, 3, 1},
-		"partitions":                      {req{Limits: list("nvidia.com/mig-1g.5gb", "2", "nvidia.com/mig-3g.20gb", "1")}, 3, 1},
-		"shares of a GPU are no GPUs":     {req{Limits: list("nvidia.com/gpu", "1", "nvidia.com/gpumem", "8192", "nvidia.com/gpucores", "50")}, 1, 1},
-		"a name without domain is no GPU": {req{Limits: list("gpu", "1", "/gpu", "1")}, 0, 1},
-		"zero GPUs are none":              {req{Limits: list("nvidia.com/gpu", "0")}, 0, 1},
-		"CPUs as limit":                   {req{Limits: list("cpu", "8"), Requests: list("cpu", "2")}, 0, 8},
-		"CPUs as request":                 {req{Requests: list("cpu", "2")}, 0, 2},
-		"part of a CPU counts":            {req{Limits: list("cpu", "2500m")}, 0, 3},
-		"at least one":                    {req{Limits: list("cpu", "0")}, 0, 1},
+		"none":                                 {req{}, 0, 1},
+		"GPUs as limit":                        {req{Limits: list("nvidia.com/gpu", "4")}, 4, 1},
+		"GPUs as request":                      {req{Requests: list("nvidia.com/gpu", "4")}, 4, 1},
+		"both count once":                      {req{Limits: list("nvidia.com/gpu", "4"), Requests: list("nvidia.com/gpu", "4")}, 4, 1},
+		"of two makers":                        {req{Limits: list("nvidia.com/gpu", "4", "amd.com/gpu", "2")}, 6, 1},
+		"shared GPUs":                          {req{Limits: list("nvidia.com/gpu.shared", "3")}, 3, 1},
+		"partitions":                           {req{Limits: list("nvidia.com/mig-1g.5gb", "2", "nvidia.com/mig-3g.20gb", "1")}, 3, 1},
+		"shares of a GPU are no GPUs":          {req{Limits: list("nvidia.com/gpu", "1", "nvidia.com/gpumem", "8192", "nvidia.com/gpucores", "50")}, 1, 1},
+		"a name without domain is no GPU":      {req{Limits: list("gpu", "1", "/gpu", "1")}, 0, 1},
+		"zero GPUs are none":                   {req{Limits: list("nvidia.com/gpu", "0")}, 0, 1},
+		"CPUs as limit":                        {req{Limits: list("cpu", "8")}, 0, 8},
+		"CPUs requested come before the limit": {req{Limits: list("cpu", "8"), Requests: list("cpu", "2")}, 0, 2},
+		"Intel's, by driver":                   {req{Limits: list("gpu.intel.com/i915", "2", "gpu.intel.com/xe", "1")}, 3, 1},
+		"Intel's shares are no GPUs":           {req{Limits: list("gpu.intel.com/tiles", "2", "gpu.intel.com/millicores", "500", "gpu.intel.com/i915_monitoring", "1", "gpu.intel.com/memory.max", "8")}, 0, 1},
+		"a driver's name elsewhere is no GPU":  {req{Limits: list("example.com/i915", "2")}, 0, 1},
+		"of cloud plugins":                     {req{Limits: list("aliyun.com/gpu-count", "2", "volcano.sh/vgpu-number", "1", "volcano.sh/gpu-number", "1", "mthreads.com/vgpu", "1")}, 5, 1},
+		"shares of cloud plugins":              {req{Limits: list("aliyun.com/gpu-mem", "16", "aliyun.com/gpu-core.percentage", "50", "volcano.sh/vgpu-memory", "8192", "volcano.sh/vgpu-cores", "50", "tencent.com/vcuda-core", "50")}, 0, 1},
+		"AMD's partitions":                     {req{Limits: list("amd.com/cpx_nps4", "8", "amd.com/spx_nps1", "1")}, 9, 1},
+		"CPUs as request":                      {req{Requests: list("cpu", "2")}, 0, 2},
+		"part of a CPU counts":                 {req{Limits: list("cpu", "2500m")}, 0, 3},
+		"at least one":                         {req{Limits: list("cpu", "0")}, 0, 1},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff([]int64{tc.gpus, tc.cpus}, []int64{GPUs(&tc.resources), CPUs(&tc.resources)}); diff != "" {
+			if diff := cmp.Diff([]int64{tc.gpus, tc.cpus}, []int64{GPUs(&tc.resources), CPUs(&tc.resources, nil)}); diff != "" {
 				t.Errorf("GPUs, CPUs (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestCPUsOfThePodCountWhereTheContainerSaysNothing(t *testing.T) {
+	list := func(cpu string) corev1.ResourceList { return corev1.ResourceList{"cpu": resource.MustParse(cpu)} }
+	pod := &corev1.ResourceRequirements{Requests: list("4"), Limits: list("16")}
+	for name, tc := range map[string]struct {
+		container, pod *corev1.ResourceRequirements
+		want           int64
+	}{
+		"the pod's request":       {&corev1.ResourceRequirements{}, pod, 4},
+		"the pod's limit":         {&corev1.ResourceRequirements{}, &corev1.ResourceRequirements{Limits: list("16")}, 16},
+		"the container's request": {&corev1.ResourceRequirements{Requests: list("2")}, pod, 2},
+		"the container's limit":   {&corev1.ResourceRequirements{Limits: list("3")}, pod, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := CPUs(tc.container, tc.pod); got != tc.want {
+				t.Errorf("CPUs() = %d, want %d", got, tc.want)
 			}
 		})
 	}

@@ -63,17 +63,18 @@ func torchTopology(in Input) []corev1.EnvVar {
 	}
 }
 
-// torchProcesses is what the user says, else `auto` where there are GPUs: torchrun
-// then counts them itself. On CPUs `auto` would count those of the machine and not
-// those of the container, so the number is given.
+// torchProcesses is what the user says, else `auto` where there are GPUs, or devices of
+// resource claims, of which only the cluster knows how many there are: torchrun then
+// counts them itself. On CPUs `auto` would count those of the machine and not those of
+// the container, so the number is given.
 func torchProcesses(in Input) string {
 	switch {
 	case in.Trainer != nil && in.Trainer.NumProcPerNode != nil:
 		return strconv.Itoa(int(*in.Trainer.NumProcPerNode))
-	case GPUs(&in.Node.Resources) > 0:
+	case GPUs(&in.Node.Resources) > 0 || len(in.Node.Resources.Claims) > 0:
 		return "auto"
 	default:
-		return strconv.FormatInt(CPUs(&in.Node.Resources), 10)
+		return strconv.FormatInt(nodeCPUs(in), 10)
 	}
 }
 
