@@ -107,6 +107,9 @@ func applyPodPatch(pod *corev1.PodSpec, patch *v1alpha1.PodSpecPatch, path *fiel
 	pod.Tolerations = addTolerations(pod.Tolerations, patch.Tolerations)
 	pod.SchedulingGates = mergeByKey(pod.SchedulingGates, patch.SchedulingGates,
 		func(g *corev1.PodSchedulingGate) string { return g.Name }, replace[corev1.PodSchedulingGate])
+	if patch.TerminationGracePeriodSeconds != nil {
+		pod.TerminationGracePeriodSeconds = patch.TerminationGracePeriodSeconds
+	}
 
 	errs := applyContainerPatches(pod.InitContainers, patch.InitContainers, path.Child("initContainers"))
 	return append(errs, applyContainerPatches(pod.Containers, patch.Containers, path.Child("containers"))...)

@@ -48,6 +48,18 @@ func TestPatchesOfPods(t *testing.T) {
 			corev1.PodSpec{ServiceAccountName: "a", DeprecatedServiceAccount: "a"},
 			v1alpha1.PodSpecPatch{ServiceAccountName: ptr.To("b")},
 			corev1.PodSpec{ServiceAccountName: "b"}},
+		"the time to end is replaced": {
+			corev1.PodSpec{TerminationGracePeriodSeconds: ptr.To[int64](30)},
+			v1alpha1.PodSpecPatch{TerminationGracePeriodSeconds: ptr.To[int64](600)},
+			corev1.PodSpec{TerminationGracePeriodSeconds: ptr.To[int64](600)}},
+		"no time to end is a time too": {
+			corev1.PodSpec{TerminationGracePeriodSeconds: ptr.To[int64](30)},
+			v1alpha1.PodSpecPatch{TerminationGracePeriodSeconds: ptr.To[int64](0)},
+			corev1.PodSpec{TerminationGracePeriodSeconds: ptr.To[int64](0)}},
+		"without a word about it the time to end stays": {
+			corev1.PodSpec{TerminationGracePeriodSeconds: ptr.To[int64](30)},
+			v1alpha1.PodSpecPatch{},
+			corev1.PodSpec{TerminationGracePeriodSeconds: ptr.To[int64](30)}},
 		"a security context is merged by field": {
 			corev1.PodSpec{SecurityContext: &corev1.PodSecurityContext{RunAsUser: ptr.To[int64](1), SELinuxOptions: &corev1.SELinuxOptions{User: "u", Role: "r"}}},
 			v1alpha1.PodSpecPatch{SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: ptr.To(true), SELinuxOptions: &corev1.SELinuxOptions{Role: "s"}, SupplementalGroups: []int64{}}},

@@ -217,7 +217,8 @@ func (r random) patch() v1alpha1.RuntimePatch {
 	pod := func() v1alpha1.PodSpecPatch {
 		return v1alpha1.PodSpecPatch{ServiceAccountName: maybe(r, r.word), Volumes: some(r, r.volume), Containers: some(r, container),
 			NodeSelector: r.texts(), Affinity: maybe(r, r.affinity), Tolerations: some(r, r.toleration),
-			SchedulingGates: some(r, func() corev1.PodSchedulingGate { return corev1.PodSchedulingGate{Name: r.word()} })}
+			TerminationGracePeriodSeconds: maybe(r, func() int64 { return int64(r.IntN(100)) }),
+			SchedulingGates:               some(r, func() corev1.PodSchedulingGate { return corev1.PodSchedulingGate{Name: r.word()} })}
 	}
 	return v1alpha1.RuntimePatch{Manager: r.word(), TrainingRuntimeSpec: &v1alpha1.TrainingRuntimeSpecPatch{Template: maybe(r, func() v1alpha1.JobSetTemplatePatch {
 		return v1alpha1.JobSetTemplatePatch{Metadata: maybe(r, meta), Spec: &v1alpha1.JobSetSpecPatch{ReplicatedJobs: []v1alpha1.ReplicatedJobPatch{{

@@ -114,6 +114,7 @@ func TestUnapplied(t *testing.T) {
 			InitContainers:     []v1alpha1.ContainerPatch{{Name: "wait", Env: []corev1.EnvVar{{Name: "A", Value: "a" + suffix}}}},
 			Containers: []v1alpha1.ContainerPatch{{Name: "node", SecurityContext: &corev1.SecurityContext{RunAsUser: ptr.To(int64(len(suffix)))},
 				VolumeMounts: []corev1.VolumeMount{{Name: "v", MountPath: "/v", SubPath: "s" + suffix}}}},
+			TerminationGracePeriodSeconds: ptr.To(int64(len(suffix))),
 		}}
 	}
 	withMeta := func(job *v1alpha1.TrainJob) *v1alpha1.TrainJob {
@@ -123,7 +124,8 @@ func TestUnapplied(t *testing.T) {
 		return job
 	}
 	allOfThePod := []string{"replicatedJobs[node].serviceAccountName", "replicatedJobs[node].imagePullSecrets",
-		"replicatedJobs[node].securityContext", "replicatedJobs[node].affinity", "replicatedJobs[node].volumes[v]",
+		"replicatedJobs[node].securityContext", "replicatedJobs[node].affinity",
+		"replicatedJobs[node].terminationGracePeriodSeconds", "replicatedJobs[node].volumes[v]",
 		"replicatedJobs[node].initContainers[wait].env[A]", "replicatedJobs[node].containers[node].volumeMounts[/v]",
 		"replicatedJobs[node].containers[node].securityContext"}
 	cases := map[string]struct {

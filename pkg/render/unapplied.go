@@ -93,6 +93,8 @@ func (d *differences) job(name string, patch *v1alpha1.JobTemplatePatch, live, d
 	d.compare(name+".imagePullSecrets", len(pod.ImagePullSecrets) > 0, have.ImagePullSecrets, want.ImagePullSecrets)
 	d.compare(name+".securityContext", pod.SecurityContext != nil, have.SecurityContext, want.SecurityContext)
 	d.compare(name+".affinity", pod.Affinity != nil, have.Affinity, want.Affinity)
+	d.compare(name+".terminationGracePeriodSeconds", pod.TerminationGracePeriodSeconds != nil,
+		have.TerminationGracePeriodSeconds, want.TerminationGracePeriodSeconds)
 	for i := range pod.Volumes {
 		d.compare(fmt.Sprintf("%s.volumes[%s]", name, pod.Volumes[i].Name), true,
 			find(have.Volumes, &pod.Volumes[i], volumeName), find(want.Volumes, &pod.Volumes[i], volumeName))

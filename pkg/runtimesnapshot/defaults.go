@@ -1,7 +1,6 @@
 package runtimesnapshot
 
 import (
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
 	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
@@ -22,7 +21,7 @@ func setDefaults(spec *trainer.TrainingRuntimeSpec) {
 			defaultTo(&mpi.RunLauncherAsNode, false)
 		}
 		if flux := policy.Flux; flux != nil {
-			defaultTo(&flux.NumProcPerNode, intstr.FromString("auto"))
+			defaultTo(&flux.NumProcPerNode, 1)
 		}
 	}
 	if policy := spec.PodGroupPolicy; policy != nil {

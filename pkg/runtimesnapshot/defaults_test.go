@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
@@ -134,7 +133,7 @@ func TestDefaultsReplaceNothing(t *testing.T) {
 				NumProcPerNode: ptr.To[int32](4), MPIImplementation: ptr.To[trainer.MPIImplementation](""),
 				SSHAuthMountPath: ptr.To(""), RunLauncherAsNode: ptr.To(true),
 			},
-			Flux: &trainer.FluxMLPolicySource{NumProcPerNode: ptr.To(intstr.FromInt32(0))},
+			Flux: &trainer.FluxMLPolicySource{NumProcPerNode: ptr.To[int32](0)},
 		}},
 		PodGroupPolicy: &trainer.PodGroupPolicy{PodGroupPolicySource: trainer.PodGroupPolicySource{
 			Coscheduling: &trainer.CoschedulingPodGroupPolicySource{ScheduleTimeoutSeconds: ptr.To[int32](0)},
@@ -178,4 +177,11 @@ func TestDecodeFillsInWhatAnOldSnapshotLacks(t *testing.T) {
 		SSHAuthMountPath: ptr.To("/root/.ssh"), RunLauncherAsNode: ptr.To(false),
 	}, got.Spec.MLPolicy.MPI)
 	expect(t, "replicas", int32(1), got.Spec.Template.Spec.ReplicatedJobs[0].Replicas)
+}
+
+func TestDecodeReadsFluxSnapshotsOfBeforeProcessesWereANumber(t *testing.T) {
+	got := mustDecode(t, &corev1.ConfigMap{Data: map[string]string{
+		DataKey: document("TrainingRuntime", "{mlPolicy: {flux: {numProcPerNode: auto}}}"),
+	}})
+	expect(t, "flux", &trainer.FluxMLPolicySource{NumProcPerNode: ptr.To[int32](1)}, got.Spec.MLPolicy.Flux)
 }

@@ -212,9 +212,12 @@ func TestAnnotationsMakeNoRuntimeTooLarge(t *testing.T) {
 }
 
 func TestEncodeTellsWhichRuntimeCannotBeEncoded(t *testing.T) {
-	runtime := FromTrainingRuntime(builders.TrainingRuntime("r", trainer.TrainingRuntimeSpec{MLPolicy: &trainer.MLPolicy{
-		MLPolicySource: trainer.MLPolicySource{Flux: &trainer.FluxMLPolicySource{NumProcPerNode: &intstr.IntOrString{Type: 7}}},
-	}}))
+	spec := trainer.TrainingRuntimeSpec{}
+	spec.Template.Spec.ReplicatedJobs = append(spec.Template.Spec.ReplicatedJobs, builders.ReplicatedJob("node", ""))
+	spec.Template.Spec.ReplicatedJobs[0].Template.Spec.Template.Spec.Containers = []corev1.Container{{
+		LivenessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.IntOrString{Type: 7}}}},
+	}}
+	runtime := FromTrainingRuntime(builders.TrainingRuntime("r", spec))
 	cm, err := Encode(builders.TrainJob("a"), runtime)
 	if err == nil || cm != nil || !strings.HasPrefix(err.Error(), `encode TrainingRuntime "r": `) {
 		t.Errorf("got %v and error %v", cm, err)

@@ -27,7 +27,7 @@ func unusable() map[string]*runtimesnapshot.Runtime {
 const faulty = `
 spec:
   trainer: {numProcPerNode: 2, env: [{name: PET_NNODES, value: "1"}, {name: A=B}], resourcesPerNode: {limits: {gpu: 1, cpu: 1}, requests: {cpu: 2}}}
-  initializer: {model: {storageUri: /m}}
+  initializer: {model: {storageUri: "hf://m"}}
   runtimePatches:
   - manager: m
     trainingRuntimeSpec: {template: {spec: {replicatedJobs: [{name: nowhere}, {name: node, template: {spec: {template: {spec: {nodeSelector: {"a b": c}}}}}}]}}}

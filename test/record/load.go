@@ -129,7 +129,7 @@ func (l *load) submit(ctx context.Context, now time.Time) error {
 		builders.Deadline(60)(job)
 	}
 	annotations[cluster.RunForAnnotation] = runs.String()
-	builders.Patches(trainer.RuntimePatch{Manager: "load", TrainingRuntimeSpec: &trainer.TrainingRuntimeSpecPatch{
+	builders.Patches(trainer.RuntimePatch{Manager: "example.com/load", TrainingRuntimeSpec: &trainer.TrainingRuntimeSpecPatch{
 		Template: &trainer.JobSetTemplatePatch{Spec: &trainer.JobSetSpecPatch{ReplicatedJobs: []trainer.ReplicatedJobPatch{{
 			Name: "node", Template: &trainer.JobTemplatePatch{Spec: &trainer.JobSpecPatch{Template: &trainer.PodTemplatePatch{
 				Metadata: &metav1.ObjectMeta{Annotations: annotations},

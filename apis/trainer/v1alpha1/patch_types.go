@@ -7,9 +7,11 @@ import (
 
 // RuntimePatch is what one manager changes in the runtime's template for this job.
 type RuntimePatch struct {
-	// manager owns this entry, for example "kueue.x-k8s.io/manager".
+	// manager owns this entry: a path with a domain before it, such as
+	// "kueue.x-k8s.io/manager".
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/[A-Za-z0-9/._~%!$&\\'()*+,;=:-]+$')",message="a manager is a path with a domain before it: give a name such as example.com/me"
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="manager is immutable: remove the entry while the job is suspended and add it anew"
 	// +required
 	Manager string `json:"manager,omitempty"`
@@ -167,6 +169,12 @@ type PodSpecPatch struct {
 	// +kubebuilder:validation:MaxItems=16
 	// +optional
 	SchedulingGates []corev1.PodSchedulingGate `json:"schedulingGates,omitempty"`
+
+	// terminationGracePeriodSeconds replaces the time the pods have to end, once asked to.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="terminationGracePeriodSeconds of a patch is immutable: remove the entry while the job is suspended and add it anew"
+	// +optional
+	TerminationGracePeriodSeconds *int64 `json:"terminationGracePeriodSeconds,omitempty"`
 }
 
 // ContainerPatch changes one container.

@@ -2,7 +2,6 @@ package v1alpha1
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	jobsetv1alpha2 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 )
 
@@ -227,12 +226,11 @@ type MPIMLPolicySource struct {
 
 // FluxMLPolicySource configures Flux.
 type FluxMLPolicySource struct {
-	// numProcPerNode is the number of processes on every node: auto, cpu, gpu or a
-	// number of at least 1.
-	// +kubebuilder:default="auto"
-	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 1 : self in ['auto', 'cpu', 'gpu']",message="numProcPerNode must be auto, cpu, gpu or a number of at least 1: give one of them, or remove the field"
+	// numProcPerNode is the number of processes on every node.
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=1
 	// +optional
-	NumProcPerNode *intstr.IntOrString `json:"numProcPerNode,omitempty"`
+	NumProcPerNode *int32 `json:"numProcPerNode,omitempty"`
 }
 
 // PodGroupPolicy asks for gang scheduling by one of the supported schedulers.

@@ -161,8 +161,8 @@ type Initializer struct {
 // +kubebuilder:validation:XValidation:rule="(has(self.env) ? self.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.secretKeyRef)).map(e, [e.name, has(e.valueFrom.secretKeyRef.name) ? e.valueFrom.secretKeyRef.name : \"\", e.valueFrom.secretKeyRef.key]) == (has(oldSelf.env) ? oldSelf.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.secretKeyRef)).map(e, [e.name, has(e.valueFrom.secretKeyRef.name) ? e.valueFrom.secretKeyRef.name : \"\", e.valueFrom.secretKeyRef.key]) && (has(self.env) ? self.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.configMapKeyRef)).map(e, [e.name, has(e.valueFrom.configMapKeyRef.name) ? e.valueFrom.configMapKeyRef.name : \"\", e.valueFrom.configMapKeyRef.key]) == (has(oldSelf.env) ? oldSelf.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.configMapKeyRef)).map(e, [e.name, has(e.valueFrom.configMapKeyRef.name) ? e.valueFrom.configMapKeyRef.name : \"\", e.valueFrom.configMapKeyRef.key]) && (has(self.env) ? self.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.fieldRef)).map(e, [e.name, e.valueFrom.fieldRef.fieldPath]) == (has(oldSelf.env) ? oldSelf.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.fieldRef)).map(e, [e.name, e.valueFrom.fieldRef.fieldPath]) && (has(self.env) ? self.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.resourceFieldRef)).map(e, [e.name, e.valueFrom.resourceFieldRef.resource]) == (has(oldSelf.env) ? oldSelf.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.resourceFieldRef)).map(e, [e.name, e.valueFrom.resourceFieldRef.resource]) && (has(self.env) ? self.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.fileKeyRef)).map(e, [e.name, e.valueFrom.fileKeyRef.path, e.valueFrom.fileKeyRef.key]) == (has(oldSelf.env) ? oldSelf.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.fileKeyRef)).map(e, [e.name, e.valueFrom.fileKeyRef.path, e.valueFrom.fileKeyRef.key])",message="spec.initializer.dataset.env is immutable: create the job anew to change it",fieldPath=".env"
 // +kubebuilder:validation:XValidation:rule="!has(self.storageUri) || size(self.storageUri) == 0 || !has(self.env) || !self.env.exists(e, e.name == 'STORAGE_URI')",message="STORAGE_URI is set from storageUri: remove one of the two",fieldPath=".env"
 type DatasetInitializer struct {
-	// storageUri is a URI (s3://bucket/path, hf://org/name, …) or an absolute path.
-	// +kubebuilder:validation:Pattern=`^([A-Za-z][A-Za-z0-9+.-]*://.+|/.*)$`
+	// storageUri is a URI (s3://bucket/path, hf://org/name, …), or empty.
+	// +kubebuilder:validation:Pattern=`^([A-Za-z][A-Za-z0-9+.-]*://.+)?$`
 	// +kubebuilder:validation:MaxLength=2048
 	// +optional
 	StorageUri *string `json:"storageUri,omitempty"`
@@ -192,7 +192,8 @@ type DatasetInitializer struct {
 // +kubebuilder:validation:XValidation:rule="(has(self.env) ? self.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.secretKeyRef)).map(e, [e.name, has(e.valueFrom.secretKeyRef.name) ? e.valueFrom.secretKeyRef.name : \"\", e.valueFrom.secretKeyRef.key]) == (has(oldSelf.env) ? oldSelf.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.secretKeyRef)).map(e, [e.name, has(e.valueFrom.secretKeyRef.name) ? e.valueFrom.secretKeyRef.name : \"\", e.valueFrom.secretKeyRef.key]) && (has(self.env) ? self.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.configMapKeyRef)).map(e, [e.name, has(e.valueFrom.configMapKeyRef.name) ? e.valueFrom.configMapKeyRef.name : \"\", e.valueFrom.configMapKeyRef.key]) == (has(oldSelf.env) ? oldSelf.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.configMapKeyRef)).map(e, [e.name, has(e.valueFrom.configMapKeyRef.name) ? e.valueFrom.configMapKeyRef.name : \"\", e.valueFrom.configMapKeyRef.key]) && (has(self.env) ? self.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.fieldRef)).map(e, [e.name, e.valueFrom.fieldRef.fieldPath]) == (has(oldSelf.env) ? oldSelf.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.fieldRef)).map(e, [e.name, e.valueFrom.fieldRef.fieldPath]) && (has(self.env) ? self.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.resourceFieldRef)).map(e, [e.name, e.valueFrom.resourceFieldRef.resource]) == (has(oldSelf.env) ? oldSelf.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.resourceFieldRef)).map(e, [e.name, e.valueFrom.resourceFieldRef.resource]) && (has(self.env) ? self.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.fileKeyRef)).map(e, [e.name, e.valueFrom.fileKeyRef.path, e.valueFrom.fileKeyRef.key]) == (has(oldSelf.env) ? oldSelf.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.fileKeyRef)).map(e, [e.name, e.valueFrom.fileKeyRef.path, e.valueFrom.fileKeyRef.key])",message="spec.initializer.model.env is immutable: create the job anew to change it",fieldPath=".env"
 // +kubebuilder:validation:XValidation:rule="!has(self.storageUri) || size(self.storageUri) == 0 || !has(self.env) || !self.env.exists(e, e.name == 'STORAGE_URI')",message="STORAGE_URI is set from storageUri: remove one of the two",fieldPath=".env"
 type ModelInitializer struct {
-	// storageUri is a URI (s3://bucket/path, hf://org/name, …) or an absolute path.
+	// storageUri is a URI (s3://bucket/path, hf://org/name, …), or empty.
+	// +kubebuilder:validation:Pattern=`^([A-Za-z][A-Za-z0-9+.-]*://.+)?$`
 	// +kubebuilder:validation:MaxLength=2048
 	// +optional
 	StorageUri *string `json:"storageUri,omitempty"`
@@ -223,11 +224,8 @@ type ModelInitializer struct {
 // +kubebuilder:validation:XValidation:rule="(has(self.numProcPerNode) ? self.numProcPerNode : -1) == (has(oldSelf.numProcPerNode) ? oldSelf.numProcPerNode : -1)",message="spec.trainer.numProcPerNode is immutable: create the job anew to change it",fieldPath=".numProcPerNode"
 // +kubebuilder:validation:XValidation:rule="(has(self.env) ? self.env : []).map(e, [e.name, has(e.value) ? e.value : \"\"]) == (has(oldSelf.env) ? oldSelf.env : []).map(e, [e.name, has(e.value) ? e.value : \"\"])",message="spec.trainer.env is immutable: create the job anew to change it",fieldPath=".env"
 // +kubebuilder:validation:XValidation:rule="(has(self.env) ? self.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.secretKeyRef)).map(e, [e.name, has(e.valueFrom.secretKeyRef.name) ? e.valueFrom.secretKeyRef.name : \"\", e.valueFrom.secretKeyRef.key]) == (has(oldSelf.env) ? oldSelf.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.secretKeyRef)).map(e, [e.name, has(e.valueFrom.secretKeyRef.name) ? e.valueFrom.secretKeyRef.name : \"\", e.valueFrom.secretKeyRef.key]) && (has(self.env) ? self.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.configMapKeyRef)).map(e, [e.name, has(e.valueFrom.configMapKeyRef.name) ? e.valueFrom.configMapKeyRef.name : \"\", e.valueFrom.configMapKeyRef.key]) == (has(oldSelf.env) ? oldSelf.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.configMapKeyRef)).map(e, [e.name, has(e.valueFrom.configMapKeyRef.name) ? e.valueFrom.configMapKeyRef.name : \"\", e.valueFrom.configMapKeyRef.key]) && (has(self.env) ? self.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.fieldRef)).map(e, [e.name, e.valueFrom.fieldRef.fieldPath]) == (has(oldSelf.env) ? oldSelf.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.fieldRef)).map(e, [e.name, e.valueFrom.fieldRef.fieldPath]) && (has(self.env) ? self.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.resourceFieldRef)).map(e, [e.name, e.valueFrom.resourceFieldRef.resource]) == (has(oldSelf.env) ? oldSelf.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.resourceFieldRef)).map(e, [e.name, e.valueFrom.resourceFieldRef.resource]) && (has(self.env) ? self.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.fileKeyRef)).map(e, [e.name, e.valueFrom.fileKeyRef.path, e.valueFrom.fileKeyRef.key]) == (has(oldSelf.env) ? oldSelf.env : []).filter(e, has(e.valueFrom) && has(e.valueFrom.fileKeyRef)).map(e, [e.name, e.valueFrom.fileKeyRef.path, e.valueFrom.fileKeyRef.key])",message="spec.trainer.env is immutable: create the job anew to change it",fieldPath=".env"
-// +kubebuilder:validation:XValidation:rule="(has(self.resourcesPerNode) && has(self.resourcesPerNode.limits) ? self.resourcesPerNode.limits : {}).transformMap(k, v, quantity(string(v))) == (has(oldSelf.resourcesPerNode) && has(oldSelf.resourcesPerNode.limits) ? oldSelf.resourcesPerNode.limits : {}).transformMap(k, v, quantity(string(v)))",message="spec.trainer.resourcesPerNode is immutable: create the job anew to change it",fieldPath=".resourcesPerNode"
-// +kubebuilder:validation:XValidation:rule="(has(self.resourcesPerNode) && has(self.resourcesPerNode.requests) ? self.resourcesPerNode.requests : {}).transformMap(k, v, quantity(string(v))) == (has(oldSelf.resourcesPerNode) && has(oldSelf.resourcesPerNode.requests) ? oldSelf.resourcesPerNode.requests : {}).transformMap(k, v, quantity(string(v)))",message="spec.trainer.resourcesPerNode is immutable: create the job anew to change it",fieldPath=".resourcesPerNode"
+// +kubebuilder:validation:XValidation:rule="has(self.resourcesPerNode) == has(oldSelf.resourcesPerNode)",message="spec.trainer.resourcesPerNode is immutable: create the job anew to add or remove it",fieldPath=".resourcesPerNode"
 // +kubebuilder:validation:XValidation:rule="(has(self.resourcesPerNode) && has(self.resourcesPerNode.claims) ? self.resourcesPerNode.claims : []).map(c, c.name) == (has(oldSelf.resourcesPerNode) && has(oldSelf.resourcesPerNode.claims) ? oldSelf.resourcesPerNode.claims : []).map(c, c.name)",message="spec.trainer.resourcesPerNode is immutable: create the job anew to change it",fieldPath=".resourcesPerNode"
-// +kubebuilder:validation:XValidation:rule="(has(self.resourcesPerNode) && has(self.resourcesPerNode.limits) ? self.resourcesPerNode.limits : {}).all(k, v, !quantity(string(v)).isLessThan(quantity('0')))",message="a quantity cannot be negative: give 0 or more in spec.trainer.resourcesPerNode.limits",fieldPath=".resourcesPerNode"
-// +kubebuilder:validation:XValidation:rule="(has(self.resourcesPerNode) && has(self.resourcesPerNode.requests) ? self.resourcesPerNode.requests : {}).all(k, v, !quantity(string(v)).isLessThan(quantity('0')))",message="a quantity cannot be negative: give 0 or more in spec.trainer.resourcesPerNode.requests",fieldPath=".resourcesPerNode"
 type Trainer struct {
 	// image replaces the container's image.
 	// +kubebuilder:validation:MaxLength=500
@@ -237,14 +235,14 @@ type Trainer struct {
 	// command replaces the container's command.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=128
-	// +kubebuilder:validation:items:MaxLength=65536
+	// +kubebuilder:validation:items:MaxLength=1048576
 	// +optional
 	Command []string `json:"command,omitempty"`
 
 	// args replaces the container's arguments.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=128
-	// +kubebuilder:validation:items:MaxLength=65536
+	// +kubebuilder:validation:items:MaxLength=1048576
 	// +optional
 	Args []string `json:"args,omitempty"`
 
@@ -263,6 +261,8 @@ type Trainer struct {
 	NumNodes *int32 `json:"numNodes,omitempty"`
 
 	// resourcesPerNode is merged, resource by resource, into the container's resources.
+	// Quantities are of any form that Kubernetes accepts, and not negative. What they are
+	// is compared by admission only: rules here cannot read a quantity that is a number.
 	// +optional
 	ResourcesPerNode *corev1.ResourceRequirements `json:"resourcesPerNode,omitempty"`
 

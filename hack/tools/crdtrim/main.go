@@ -9,6 +9,8 @@
 // TrainJobs have variables of the pod API's type, at which no marker can be put. What a
 // pod would refuse of them is added here. Rules in CEL would cost too much: the patches
 // of one job may have thirteen million variables.
+//
+// Quantities may be numbers, as in Kubernetes' own kinds: see quantities.go.
 package main
 
 import (
@@ -72,6 +74,8 @@ func trim(crd map[string]any) error {
 			dropDescriptionsBelow(patches, "volumes", "affinity", "securityContext", "env")
 			limitVariables(spec)
 		}
+		acceptNumbers(spec)
+		refuseNegative(dig(spec, "trainer", "properties", "resourcesPerNode"))
 	}
 	return nil
 }

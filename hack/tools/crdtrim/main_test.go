@@ -36,6 +36,28 @@ spec:
                         x-kubernetes-validations:
                         - rule: self == oldSelf
                         - rule: self > 0
+              port:
+                anyOf:
+                - type: integer
+                - type: string
+                x-kubernetes-int-or-string: true
+              size:
+                anyOf:
+                - type: integer
+                - type: string
+                pattern: ^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(k)?$
+                x-kubernetes-int-or-string: true
+              trainer:
+                properties:
+                  resourcesPerNode:
+                    properties:
+                      limits:
+                        additionalProperties:
+                          anyOf:
+                          - type: integer
+                          - type: string
+                          pattern: ^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(k)?$
+                          x-kubernetes-int-or-string: true
               runtimePatches:
                 items:
                   properties:
@@ -78,6 +100,35 @@ spec:
                       both:
                         x-kubernetes-validations:
                         - rule: self > 0
+              port:
+                anyOf:
+                - type: integer
+                - type: string
+                x-kubernetes-int-or-string: true
+              size:
+                maxItems: 0
+                maxProperties: 0
+                minItems: 1
+                minProperties: 1
+                not:
+                  enum: [true, false]
+                pattern: ^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(k)?$
+                x-kubernetes-preserve-unknown-fields: true
+              trainer:
+                properties:
+                  resourcesPerNode:
+                    properties:
+                      limits:
+                        additionalProperties:
+                          maxItems: 0
+                          maxProperties: 0
+                          minItems: 1
+                          minimum: 0
+                          minProperties: 1
+                          not:
+                            enum: [true, false]
+                          pattern: ^(\+?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))|-(0+(\.0*)?|\.0+))(k)?$
+                          x-kubernetes-preserve-unknown-fields: true
               runtimePatches:
                 items:
                   properties:

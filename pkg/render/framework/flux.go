@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 )
@@ -105,9 +104,8 @@ func checkFlux(in Input) field.ErrorList {
 		errs = append(errs, field.Invalid(field.NewPath("spec", "template", "spec", "replicatedJobs").Key(in.TrainerJob.Name).
 			Child("template", "spec", "template", "spec", "initContainers").Key(fluxInstaller).Child("name"), fluxInstaller, "Flux adds an init container of this name: rename the runtime's own"))
 	}
-	if _, ok := fluxTasks(in); !ok {
-		errs = append(errs, field.NotSupported(policyPath().Child("flux", "numProcPerNode"), in.Policy.Flux.NumProcPerNode.String(),
-			[]string{"auto", "cpu", "gpu", "a number of at least 1"}))
+	if tasks, path := fluxTasks(in); tasks < 1 {
+		errs = append(errs, field.Invalid(path, tasks, "Flux needs at least one process on every node: give 1 or more"))
 	}
 	return errs
 }
@@ -122,22 +120,12 @@ func fluxSetting(in Input, name string) string {
 	return fluxDefaults[name]
 }
 
-// fluxTasks is the number of processes on each node.
-func fluxTasks(in Input) (int64, bool) {
+// fluxTasks is the number of processes on each node, and the field that says so.
+func fluxTasks(in Input) (int64, *field.Path) {
 	if in.Trainer != nil && in.Trainer.NumProcPerNode != nil {
-		return int64(*in.Trainer.NumProcPerNode), true
+		return int64(*in.Trainer.NumProcPerNode), field.NewPath("spec", "trainer", "numProcPerNode")
 	}
-	gpus, cpus := GPUs(&in.Node.Resources), nodeCPUs(in)
-	wanted := ptr.Deref(in.Policy.Flux.NumProcPerNode, intstr.FromString("auto"))
-	switch {
-	case wanted.Type == intstr.Int:
-		return int64(wanted.IntVal), wanted.IntVal > 0
-	case wanted.StrVal == "cpu", wanted.StrVal == "auto" && gpus == 0:
-		return cpus, true
-	case wanted.StrVal == "gpu", wanted.StrVal == "auto":
-		return max(gpus, 1), true
-	}
-	return 0, false
+	return int64(ptr.Deref(in.Policy.Flux.NumProcPerNode, 1)), policyPath().Child("flux", "numProcPerNode")
 }
 
 // fluxJob are the variables of the scripts. None of the values needs quotes within.

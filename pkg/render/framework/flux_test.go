@@ -7,7 +7,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	jobsetv1alpha2 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
@@ -21,7 +20,7 @@ func fluxInput(change ...func(*Input)) Input {
 	}}, change...)...)
 }
 
-func perNode(n intstr.IntOrString) func(*Input) {
+func perNode(n int32) func(*Input) {
 	return func(in *Input) { in.Policy.Flux.NumProcPerNode = &n }
 }
 
@@ -43,12 +42,11 @@ func TestWhatFluxRuns(t *testing.T) {
 	}{
 		"one process where nothing is said": {fluxInput(), "--cores=0", "-N 2 -n 2"},
 		"on one node":                       {fluxInput(oneNode), "--cores=0", "-N 1 -n 1"},
-		"as many as CPUs":                   {fluxInput(limits("cpu", "8")), "--cores=0-7", "-N 2 -n 16"},
-		"as many as GPUs":                   {fluxInput(gpus), "--cores=0-3 --gpus=0-3", "-N 2 -n 8 -g 1"},
-		"as many as CPUs though with GPUs":  {fluxInput(gpus, perNode(intstr.FromString("cpu"))), "--cores=0-7 --gpus=0-3", "-N 2 -n 16"},
-		"as many as GPUs though without":    {fluxInput(perNode(intstr.FromString("gpu"))), "--cores=0", "-N 2 -n 2"},
-		"the runtime's number":              {fluxInput(gpus, perNode(intstr.FromInt32(2))), "--cores=0-1 --gpus=0-3", "-N 2 -n 4 -g 2"},
-		"the user's number": {fluxInput(perNode(intstr.FromInt32(2)), func(in *Input) { in.Trainer = &v1alpha1.Trainer{NumProcPerNode: ptr.To[int32](3)} }),
+		"one process though with CPUs":      {fluxInput(limits("cpu", "8")), "--cores=0", "-N 2 -n 2"},
+		"one process with all GPUs":         {fluxInput(gpus), "--cores=0 --gpus=0-3", "-N 2 -n 2 -g 4"},
+		"the runtime's number":              {fluxInput(gpus, perNode(2)), "--cores=0-1 --gpus=0-3", "-N 2 -n 4 -g 2"},
+		"more processes than GPUs":          {fluxInput(gpus, perNode(8)), "--cores=0-7 --gpus=0-3", "-N 2 -n 16"},
+		"the user's number": {fluxInput(perNode(2), func(in *Input) { in.Trainer = &v1alpha1.Trainer{NumProcPerNode: ptr.To[int32](3)} }),
 			"--cores=0-2", "-N 2 -n 6"},
 	}
 	for name, tc := range cases {
@@ -102,8 +100,10 @@ func TestFluxThatCannotBeBuilt(t *testing.T) {
 		want string
 	}{
 		"no nodes": {fluxInput(func(in *Input) { in.Nodes = 0 }), `spec.trainer.numNodes: Invalid value: 0: Flux needs at least one node: give 1 or more`},
-		"a number that is none": {fluxInput(perNode(intstr.FromString("all"))),
-			`spec.mlPolicy.flux.numProcPerNode: Unsupported value: "all": supported values: "auto", "cpu", "gpu", "a number of at least 1"`},
+		"no processes": {fluxInput(perNode(0)),
+			`spec.mlPolicy.flux.numProcPerNode: Invalid value: 0: Flux needs at least one process on every node: give 1 or more`},
+		"no processes for this job": {fluxInput(func(in *Input) { in.Trainer = &v1alpha1.Trainer{NumProcPerNode: ptr.To[int32](-1)} }),
+			`spec.trainer.numProcPerNode: Invalid value: -1: Flux needs at least one process on every node: give 1 or more`},
 		"a container that has the installer's name": {fluxInput(func(in *Input) { in.TrainerJob.Template.Spec.Template.Spec.InitContainers[0].Name = "flux-installer" }),
 			`spec.template.spec.replicatedJobs[node].template.spec.template.spec.initContainers[flux-installer].name: Invalid value: "flux-installer": Flux adds an init container of this name: rename the runtime's own`},
 	}

@@ -50,9 +50,9 @@ var trainJobRules = map[string]rule{
 		`spec: {trainer: {env: [{name: A, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]}}`,
 		`spec: {trainer: {env: [{name: A, valueFrom: {fieldRef: {fieldPath: metadata.name}, secretKeyRef: {name: s, key: k}}}]}}`, "spec.trainer.env[0].valueFrom"},
 	"a limit is not negative": {
-		`spec: {trainer: {resourcesPerNode: {limits: {memory: 0, cpu: "-0"}}}}`, `spec: {trainer: {resourcesPerNode: {limits: {memory: -1Gi}}}}`, "spec.trainer.resourcesPerNode: Invalid value"},
+		`spec: {trainer: {resourcesPerNode: {limits: {memory: 0, cpu: "-0"}}}}`, `spec: {trainer: {resourcesPerNode: {limits: {memory: -1Gi}}}}`, `spec.trainer.resourcesPerNode.limits.memory: Invalid value: "-1Gi"`},
 	"a request is not negative": {
-		`spec: {trainer: {resourcesPerNode: {requests: {cpu: 500m}}}}`, `spec: {trainer: {resourcesPerNode: {requests: {cpu: -1}}}}`, "give 0 or more in spec.trainer.resourcesPerNode.requests"},
+		`spec: {trainer: {resourcesPerNode: {requests: {cpu: 500m}}}}`, `spec: {trainer: {resourcesPerNode: {requests: {cpu: -1}}}}`, "spec.trainer.resourcesPerNode.requests.cpu in body should be greater than or equal to 0"},
 	"a dataset's Secret has a name": {
 		`spec: {initializer: {dataset: {secretRef: {name: s}}}}`, `spec: {initializer: {dataset: {secretRef: {}}}}`, "spec.initializer.dataset.secretRef"},
 	"a model's Secret has a name": {
@@ -62,10 +62,10 @@ var trainJobRules = map[string]rule{
 		`spec: {trainer: {env: [{name: A, value: "1", valueFrom: {fieldRef: {fieldPath: metadata.name}}}]}}`, "remove one of the two"},
 	"a dataset's URI is given in one place": {
 		`spec: {initializer: {dataset: {env: [{name: STORAGE_URI, value: /d}]}}}`,
-		`spec: {initializer: {dataset: {storageUri: /d, env: [{name: STORAGE_URI, value: /d}]}}}`, "STORAGE_URI is set from storageUri"},
+		`spec: {initializer: {dataset: {storageUri: "hf://d", env: [{name: STORAGE_URI, value: /d}]}}}`, "STORAGE_URI is set from storageUri"},
 	"a model's URI is given in one place": {
-		`spec: {initializer: {model: {storageUri: /d, env: [{name: OTHER, value: /d}]}}}`,
-		`spec: {initializer: {model: {storageUri: /d, env: [{name: STORAGE_URI, value: /d}]}}}`, "STORAGE_URI is set from storageUri"},
+		`spec: {initializer: {model: {storageUri: "hf://d", env: [{name: OTHER, value: /d}]}}}`,
+		`spec: {initializer: {model: {storageUri: "hf://d", env: [{name: STORAGE_URI, value: /d}]}}}`, "STORAGE_URI is set from storageUri"},
 	"only two controllers are known": {
 		`spec: {managedBy: kueue.x-k8s.io/multikueue}`, `spec: {managedBy: example.com/mine}`, "not example.com/mine: give one of the two"},
 	"the time to live may be zero": {
@@ -86,20 +86,24 @@ var trainJobRules = map[string]rule{
 		`spec: {trainer: {command: ` + list(128, "x") + `}}`, `spec: {trainer: {command: ` + list(129, "x") + `}}`, "spec.trainer.command"},
 	"arguments are at most 128": {
 		`spec: {trainer: {args: ` + list(128, "x") + `}}`, `spec: {trainer: {args: ` + list(129, "x") + `}}`, "spec.trainer.args"},
-	"an argument has at most 65536 characters": {
-		`spec: {trainer: {args: [` + strings.Repeat("a", 65536) + `]}}`, `spec: {trainer: {args: [` + strings.Repeat("a", 65537) + `]}}`, "spec.trainer.args[0]"},
+	"an argument has at most a MiB": {
+		`spec: {trainer: {args: [` + strings.Repeat("a", 1<<20) + `]}}`, `spec: {trainer: {args: [` + strings.Repeat("a", 1<<20+1) + `]}}`, "spec.trainer.args[0]"},
 	"a variable is given once": {
 		`spec: {trainer: {env: [{name: A, value: "1"}, {name: B}]}}`, `spec: {trainer: {env: [{name: A, value: "1"}, {name: A, value: "2"}]}}`, "spec.trainer.env[1]"},
 	"variables are at most 128": {
 		`spec: {trainer: {env: ` + list(128, "{name: A%d}") + `}}`, `spec: {trainer: {env: ` + list(129, "{name: A%d}") + `}}`, "spec.trainer.env"},
 	"a dataset has a URI with a scheme": {
 		`spec: {initializer: {dataset: {storageUri: "s3://bucket/path"}}}`, `spec: {initializer: {dataset: {storageUri: bucket/path}}}`, "spec.initializer.dataset.storageUri"},
-	"a dataset may be a folder": {
-		`spec: {initializer: {dataset: {storageUri: /data}}}`, `spec: {initializer: {dataset: {storageUri: ./data}}}`, "spec.initializer.dataset.storageUri"},
+	"a dataset may have no URI": {
+		`spec: {initializer: {dataset: {storageUri: ""}}}`, `spec: {initializer: {dataset: {storageUri: /data}}}`, "spec.initializer.dataset.storageUri"},
+	"a model has a URI with a scheme": {
+		`spec: {initializer: {model: {storageUri: "hf://org/name"}}}`, `spec: {initializer: {model: {storageUri: org/name}}}`, "spec.initializer.model.storageUri"},
+	"a model may have no URI": {
+		`spec: {initializer: {model: {storageUri: ""}}}`, `spec: {initializer: {model: {storageUri: "hf://"}}}`, "spec.initializer.model.storageUri"},
 	"a dataset's URI has at most 2048 characters": {
-		`spec: {initializer: {dataset: {storageUri: /` + strings.Repeat("d", 2047) + `}}}`, `spec: {initializer: {dataset: {storageUri: /` + strings.Repeat("d", 2048) + `}}}`, "spec.initializer.dataset.storageUri"},
+		`spec: {initializer: {dataset: {storageUri: "s3://` + strings.Repeat("d", 2043) + `"}}}`, `spec: {initializer: {dataset: {storageUri: "s3://` + strings.Repeat("d", 2044) + `"}}}`, "spec.initializer.dataset.storageUri"},
 	"a model's URI has at most 2048 characters": {
-		`spec: {initializer: {model: {storageUri: ` + strings.Repeat("m", 2048) + `}}}`, `spec: {initializer: {model: {storageUri: ` + strings.Repeat("m", 2049) + `}}}`, "spec.initializer.model.storageUri"},
+		`spec: {initializer: {model: {storageUri: "s3://` + strings.Repeat("m", 2043) + `"}}}`, `spec: {initializer: {model: {storageUri: "s3://` + strings.Repeat("m", 2044) + `"}}}`, "spec.initializer.model.storageUri"},
 	"a dataset's variable is given once": {
 		`spec: {initializer: {dataset: {env: [{name: A}]}}}`, `spec: {initializer: {dataset: {env: [{name: A}, {name: A}]}}}`, "spec.initializer.dataset.env[1]"},
 	"a model's variable is given once": {
@@ -108,18 +112,28 @@ var trainJobRules = map[string]rule{
 
 var patchRules = map[string]rule{
 	"a manager has one entry": {
-		`spec: {runtimePatches: [{manager: a}, {manager: b}]}`, `spec: {runtimePatches: [{manager: a}, {manager: a}]}`, "spec.runtimePatches[1]"},
+		`spec: {runtimePatches: [{manager: example.com/a}, {manager: example.com/b}]}`, `spec: {runtimePatches: [{manager: example.com/a}, {manager: example.com/a}]}`, "spec.runtimePatches[1]"},
 	"a manager has a name": {
-		`spec: {runtimePatches: [{manager: a}]}`, `spec: {runtimePatches: [{manager: ""}]}`, "spec.runtimePatches[0].manager"},
+		`spec: {runtimePatches: [{manager: example.com/a}]}`, `spec: {runtimePatches: [{manager: ""}]}`, "spec.runtimePatches[0].manager"},
+	"a manager has a domain": {
+		`spec: {runtimePatches: [{manager: kueue.x-k8s.io/manager}, {manager: a/b/C%~}]}`, `spec: {runtimePatches: [{manager: me}]}`, "spec.runtimePatches[0].manager: Invalid value"},
+	"a manager's domain is one": {
+		`spec: {runtimePatches: [{manager: a-1.b/c}]}`, `spec: {runtimePatches: [{manager: A.b/c}]}`, "give a name such as example.com/me"},
+	"a manager has a path": {
+		`spec: {runtimePatches: [{manager: a.b/-}]}`, `spec: {runtimePatches: [{manager: a.b/}]}`, "spec.runtimePatches[0].manager"},
+	"a manager's path is one": {
+		`spec: {runtimePatches: [{manager: a.b/c}]}`, `spec: {runtimePatches: [{manager: a.b/c d}]}`, "spec.runtimePatches[0].manager"},
+	"pods have no less than no time to end": {
+		atPod(`{terminationGracePeriodSeconds: 0}`), atPod(`{terminationGracePeriodSeconds: -1}`), "terminationGracePeriodSeconds"},
 	"managers are at most 16": {
-		`spec: {runtimePatches: ` + list(16, "{manager: m%d}") + `}`, `spec: {runtimePatches: ` + list(17, "{manager: m%d}") + `}`, "spec.runtimePatches"},
+		`spec: {runtimePatches: ` + list(16, "{manager: example.com/m%d}") + `}`, `spec: {runtimePatches: ` + list(17, "{manager: example.com/m%d}") + `}`, "spec.runtimePatches"},
 	"a job is patched once": {
-		`spec: {runtimePatches: [{manager: m, trainingRuntimeSpec: {template: {spec: {replicatedJobs: [{name: a}, {name: b}]}}}}]}`,
-		`spec: {runtimePatches: [{manager: m, trainingRuntimeSpec: {template: {spec: {replicatedJobs: [{name: a}, {name: a}]}}}}]}`,
+		`spec: {runtimePatches: [{manager: example.com/m, trainingRuntimeSpec: {template: {spec: {replicatedJobs: [{name: a}, {name: b}]}}}}]}`,
+		`spec: {runtimePatches: [{manager: example.com/m, trainingRuntimeSpec: {template: {spec: {replicatedJobs: [{name: a}, {name: a}]}}}}]}`,
 		"spec.runtimePatches[0].trainingRuntimeSpec.template.spec.replicatedJobs[1]"},
 	"a job's name is a label": {
-		`spec: {runtimePatches: [{manager: m, trainingRuntimeSpec: {template: {spec: {replicatedJobs: [{name: a-b}]}}}}]}`,
-		`spec: {runtimePatches: [{manager: m, trainingRuntimeSpec: {template: {spec: {replicatedJobs: [{name: a_b}]}}}}]}`,
+		`spec: {runtimePatches: [{manager: example.com/m, trainingRuntimeSpec: {template: {spec: {replicatedJobs: [{name: a-b}]}}}}]}`,
+		`spec: {runtimePatches: [{manager: example.com/m, trainingRuntimeSpec: {template: {spec: {replicatedJobs: [{name: a_b}]}}}}]}`,
 		"replicatedJobs[0].name"},
 	"a container is patched once": {
 		atPod(`{containers: [{name: a}, {name: b}]}`), atPod(`{containers: [{name: a}, {name: a}]}`), "containers[1]"},
@@ -247,8 +261,8 @@ var runtimeRules = map[string]rule{
 		`spec: {mlPolicy: {mpi: {sshAuthMountPath: /` + strings.Repeat("s", 4095) + `}}}`, `spec: {mlPolicy: {mpi: {sshAuthMountPath: /` + strings.Repeat("s", 4096) + `}}}`, "spec.mlPolicy.mpi.sshAuthMountPath"},
 	"flux has at least one process a node": {
 		`spec: {mlPolicy: {flux: {numProcPerNode: 1}}}`, `spec: {mlPolicy: {flux: {numProcPerNode: 0}}}`, "spec.mlPolicy.flux.numProcPerNode"},
-	"flux counts by known words": {
-		`spec: {mlPolicy: {flux: {numProcPerNode: gpu}}}`, `spec: {mlPolicy: {flux: {numProcPerNode: tpu}}}`, "spec.mlPolicy.flux.numProcPerNode"},
+	"flux counts by numbers": {
+		`spec: {mlPolicy: {flux: {numProcPerNode: 2}}}`, `spec: {mlPolicy: {flux: {numProcPerNode: auto}}}`, "spec.mlPolicy.flux.numProcPerNode"},
 	"the training container is no target of envInjection": {
 		inject(`[{jobName: node, containerNames: [check]}]`), inject(`[{jobName: node, containerNames: [check, node]}]`), "containerNames"},
 	"envInjection has targets": {

@@ -155,6 +155,6 @@ func list(n int, item string) string {
 
 // atPod writes a patch of the pod of replicatedJob `node` by manager `m`.
 func atPod(pod string) string {
-	return `spec: {runtimePatches: [{manager: m, trainingRuntimeSpec: {template: {spec: {replicatedJobs: [
+	return `spec: {runtimePatches: [{manager: example.com/m, trainingRuntimeSpec: {template: {spec: {replicatedJobs: [
 		{name: node, template: {spec: {template: {spec: ` + pod + `}}}}]}}}}]}`
 }

@@ -166,7 +166,7 @@ func TestDefaults(t *testing.T) {
 		"mpi, implementation":    {runtimes, []string{baseRuntime, `spec: {mlPolicy: {mpi: {}}}`}, []string{"spec", "mlPolicy", "mpi", "mpiImplementation"}, "OpenMPI"},
 		"mpi, folder":            {runtimes, []string{baseRuntime, `spec: {mlPolicy: {mpi: {}}}`}, []string{"spec", "mlPolicy", "mpi", "sshAuthMountPath"}, "/root/.ssh"},
 		"mpi, launcher":          {runtimes, []string{baseRuntime, `spec: {mlPolicy: {mpi: {}}}`}, []string{"spec", "mlPolicy", "mpi", "runLauncherAsNode"}, false},
-		"flux, processes":        {clusterRuntimes, []string{baseRuntime, `spec: {mlPolicy: {flux: {}}}`}, []string{"spec", "mlPolicy", "flux", "numProcPerNode"}, "auto"},
+		"flux, processes":        {clusterRuntimes, []string{baseRuntime, `spec: {mlPolicy: {flux: {}}}`}, []string{"spec", "mlPolicy", "flux", "numProcPerNode"}, int64(1)},
 		"coscheduling, timeout":  {clusterRuntimes, []string{baseRuntime, `spec: {podGroupPolicy: {coscheduling: {}}}`}, []string{"spec", "podGroupPolicy", "coscheduling", "scheduleTimeoutSeconds"}, int64(60)},
 		"volcano, mode":          {runtimes, []string{baseRuntime, `spec: {podGroupPolicy: {volcano: {networkTopology: {}}}}`}, []string{"spec", "podGroupPolicy", "volcano", "networkTopology", "mode"}, "hard"},
 		"volcano, tier":          {runtimes, []string{baseRuntime, `spec: {podGroupPolicy: {volcano: {networkTopology: {}}}}`}, []string{"spec", "podGroupPolicy", "volcano", "networkTopology", "highestTierAllowed"}, int64(1)},

@@ -63,7 +63,7 @@ spec:
   suspend: false
   ttlSecondsAfterFinished: 0
   activeDeadlineSeconds: 10
-  initializer: {dataset: {storageUri: /d, env: [{name: A, value: ""}], secretRef: {name: s}}, model: {storageUri: m}}
+  initializer: {dataset: {storageUri: "hf://d", env: [{name: A, value: ""}], secretRef: {name: s}}, model: {storageUri: "hf://m"}}
   trainer:
     image: i
     command: [c]
@@ -92,7 +92,7 @@ func TestNoTrainJobIsLockedByItsOwnRules(t *testing.T) {
 		"with every field":                      {layers: []string{fullJob, atPod(heldPod)}},
 		"with every field, suspended":           {layers: []string{fullJob, atPod(heldPod), `spec: {suspend: true}`}},
 		"with every field, finished":            {layers: []string{fullJob, atPod(heldPod)}, status: []string{finished}},
-		"with an empty patch":                   {layers: []string{`spec: {runtimePatches: [{manager: m}]}`}},
+		"with an empty patch":                   {layers: []string{`spec: {runtimePatches: [{manager: example.com/m}]}`}},
 		"with limits other than those recorded": {layers: []string{fullJob}, status: []string{recorded, finished}},
 		"with limits recorded and dropped":      {status: []string{recorded}},
 		"of another controller":                 {layers: []string{`spec: {managedBy: kueue.x-k8s.io/multikueue}`}},
@@ -130,8 +130,8 @@ func TestAGoClientMayWriteBackWhatItRead(t *testing.T) {
 		ResourcesPerNode: &corev1.ResourceRequirements{Limits: corev1.ResourceList{
 			corev1.ResourceCPU: resource.MustParse("0.5"), corev1.ResourceMemory: resource.MustParse("1024Mi"), "nvidia.com/gpu": resource.MustParse("1"),
 		}},
-	}), builders.Patches(trainer.RuntimePatch{Manager: "m"}, trainer.RuntimePatch{
-		Manager: "n", TrainingRuntimeSpec: &trainer.TrainingRuntimeSpecPatch{Template: &trainer.JobSetTemplatePatch{
+	}), builders.Patches(trainer.RuntimePatch{Manager: "example.com/m"}, trainer.RuntimePatch{
+		Manager: "example.com/n", TrainingRuntimeSpec: &trainer.TrainingRuntimeSpecPatch{Template: &trainer.JobSetTemplatePatch{
 			Metadata: &metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}, Spec: &trainer.JobSetSpecPatch{},
 		}},
 	}))

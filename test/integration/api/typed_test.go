@@ -24,13 +24,13 @@ spec:
     - {name: CPUS, valueFrom: {resourceFieldRef: {resource: limits.cpu}}}
     resourcesPerNode:
       limits: {cpu: "0.5", memory: 0.5Gi, nvidia.com/gpu: 1}
-      requests: {cpu: "0.25", memory: 100000000}
+      requests: {cpu: 0.25, memory: 100000000}
       claims: []
   initializer:
-    dataset: {storageUri: /d, env: [{name: EMPTY, value: ""}], secretRef: {name: s}}
+    dataset: {storageUri: "hf://d", env: [{name: EMPTY, value: ""}], secretRef: {name: s}}
     model: {env: []}
   runtimePatches:
-  - manager: m
+  - manager: example.com/m
     time: "2026-01-01T12:00:00.5+02:00"
     trainingRuntimeSpec:
       template:
@@ -111,7 +111,7 @@ func TestLargeJobsCanBeChanged(t *testing.T) {
 	jobs := list(50, `{name: j%d, template: {spec: {template: {metadata: {labels: {a: b}, annotations: {a: b}}, spec: `+pod+`}}}}`)
 	created := create(t, trainJobs, baseJob, `metadata: {name: null, generateName: large-}`,
 		`spec: {suspend: true, trainer: {command: `+list(128, value)+`, env: `+list(128, "{name: V%d, value: "+value+"}")+`}}`,
-		`spec: {runtimePatches: `+list(8, `{manager: m%d, trainingRuntimeSpec: {template: {spec: {replicatedJobs: `+strings.ReplaceAll(jobs, "%d", "0")+`}}}}`)+`}`)
+		`spec: {runtimePatches: `+list(8, `{manager: example.com/m%d, trainingRuntimeSpec: {template: {spec: {replicatedJobs: `+strings.ReplaceAll(jobs, "%d", "0")+`}}}}`)+`}`)
 	client := env.Trainer.TrainerV1alpha1().TrainJobs(namespace)
 	job, err := client.Get(t.Context(), created.GetName(), metav1.GetOptions{})
 	if err != nil {

@@ -45,9 +45,7 @@ var immutable = map[string]fixed{
 			`spec: {trainer: {env: [{name: A, value: "1"}, {name: B, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]}}`,
 			`spec: {trainer: {env: [{name: A, value: "1"}, {name: B, valueFrom: {resourceFieldRef: {resource: limits.cpu}}}]}}`,
 			`spec: {trainer: {env: [{name: A, value: "1"}, {name: B}]}}`,
-			`spec: {trainer: {resourcesPerNode: {limits: {cpu: 501m}}}}`, `spec: {trainer: {resourcesPerNode: {limits: {memory: null}}}}`,
-			`spec: {trainer: {resourcesPerNode: {limits: {nvidia.com/gpu: 1}}}}`, `spec: {trainer: {resourcesPerNode: {requests: {cpu: 1}}}}`,
-			`spec: {trainer: {resourcesPerNode: {requests: null}}}`, `spec: {trainer: {resourcesPerNode: null}}`,
+			`spec: {trainer: {resourcesPerNode: null}}`,
 			`spec: {trainer: {resourcesPerNode: {claims: [{name: c}]}}}`},
 		names: "spec.trainer"},
 	"absent trainer": {
@@ -55,22 +53,22 @@ var immutable = map[string]fixed{
 		refused: []string{`spec: {trainer: {}}`, `spec: {trainer: {numNodes: 2}}`},
 		names:   "spec.trainer"},
 	"initializer": {
-		job:     `spec: {initializer: {dataset: {storageUri: /a, secretRef: {name: s}, env: [{name: A, value: ""}]}}}`,
-		allowed: []string{`spec: {initializer: {dataset: {storageUri: /a}}}`, `spec: {initializer: {dataset: {env: [{name: A}]}}}`},
-		refused: []string{`spec: {initializer: {dataset: {storageUri: /b}}}`, `spec: {initializer: {dataset: {storageUri: null}}}`,
+		job:     `spec: {initializer: {dataset: {storageUri: "hf://a", secretRef: {name: s}, env: [{name: A, value: ""}]}}}`,
+		allowed: []string{`spec: {initializer: {dataset: {storageUri: "hf://a"}}}`, `spec: {initializer: {dataset: {env: [{name: A}]}}}`},
+		refused: []string{`spec: {initializer: {dataset: {storageUri: "hf://b"}}}`, `spec: {initializer: {dataset: {storageUri: null}}}`,
 			`spec: {initializer: {dataset: {secretRef: {name: t}}}}`, `spec: {initializer: {dataset: {secretRef: null}}}`,
 			`spec: {initializer: {dataset: {env: [{name: A, value: "1"}]}}}`, `spec: {initializer: {dataset: {env: null}}}`,
 			`spec: {initializer: {dataset: null}}`, `spec: {initializer: {model: {}}}`, `spec: {initializer: null}`},
 		names: "spec.initializer"},
 	"initializer of a model": {
-		job:     `spec: {initializer: {model: {storageUri: /a, secretRef: {name: s}, env: [{name: A, value: ""}]}}}`,
-		allowed: []string{`spec: {initializer: {model: {storageUri: /a, env: [{name: A}]}}}`},
-		refused: []string{`spec: {initializer: {model: {storageUri: /b}}}`, `spec: {initializer: {model: {secretRef: null}}}`,
+		job:     `spec: {initializer: {model: {storageUri: "hf://a", secretRef: {name: s}, env: [{name: A, value: ""}]}}}`,
+		allowed: []string{`spec: {initializer: {model: {storageUri: "hf://a", env: [{name: A}]}}}`},
+		refused: []string{`spec: {initializer: {model: {storageUri: "hf://b"}}}`, `spec: {initializer: {model: {secretRef: null}}}`,
 			`spec: {initializer: {model: {env: [{name: B}]}}}`, `spec: {initializer: {dataset: {}}}`},
 		names: "spec.initializer"},
 	"absent initializer": {
 		job:     ``,
-		refused: []string{`spec: {initializer: {}}`, `spec: {initializer: {model: {storageUri: /m}}}`},
+		refused: []string{`spec: {initializer: {}}`, `spec: {initializer: {model: {storageUri: "hf://m"}}}`},
 		names:   "spec.initializer"},
 	"managedBy": {
 		job:     ``,
@@ -118,7 +116,7 @@ var immutable = map[string]fixed{
 // heldPod holds every field of a pod that a patch may set, so that each can be changed.
 const heldPod = `{serviceAccountName: a, nodeSelector: {a: b}, volumes: [{name: v, emptyDir: {}}],
 	containers: [{name: c, env: [{name: A, value: "1"}]}], initContainers: [{name: i}],
-	imagePullSecrets: [{name: s}], securityContext: {runAsUser: 1}, tolerations: [{key: t}]}`
+	imagePullSecrets: [{name: s}], securityContext: {runAsUser: 1}, terminationGracePeriodSeconds: 30, tolerations: [{key: t}]}`
 
 // changedPod is heldPod with another value of one field.
 func changedPod(was, is string) string { return atPod(strings.Replace(heldPod, was, is, 1)) }
@@ -134,6 +132,8 @@ func init() {
 		"initContainers":     {"{name: i}", "{name: j}"},
 		"imagePullSecrets":   {"{name: s}", "{name: r}"},
 		"securityContext":    {"runAsUser: 1", "runAsUser: 2"},
+
+		"terminationGracePeriodSeconds": {"terminationGracePeriodSeconds: 30", "terminationGracePeriodSeconds: 31"},
 	} {
 		immutable["patch of "+field] = fixed{
 			job:     "spec: {suspend: true}\n---\n" + atPod(heldPod),
@@ -202,12 +202,12 @@ func TestPatchesChangeOnlyInSuspension(t *testing.T) {
 		"no patches as an empty list":           {before: []string{running}, change: []string{`spec: {runtimePatches: []}`}},
 		"another toleration while running":      {before: []string{running, atPod(`{tolerations: [{key: a}]}`)}, change: []string{atPod(`{tolerations: [{key: b}]}`)}, refused: true},
 		"another job while running":             {before: []string{running, selector("a")}, change: []string{strings.Replace(selector("a"), "name: node", "name: other", 1)}, refused: true},
-		"another manager while running":         {before: []string{running, selector("a")}, change: []string{strings.Replace(selector("a"), "manager: m", "manager: n", 1)}, refused: true},
+		"another manager while running":         {before: []string{running, selector("a")}, change: []string{strings.Replace(selector("a"), "manager: example.com/m", "manager: example.com/n", 1)}, refused: true},
 		"changed while running":                 {before: []string{running, selector("a")}, change: []string{selector("b")}, refused: true},
 		"added while running":                   {before: []string{running}, change: []string{selector("b")}, refused: true},
 		"removed while running":                 {before: []string{running, selector("a")}, change: []string{none}, refused: true},
 		"emptied while running":                 {before: []string{running, selector("a")}, change: []string{`spec: {runtimePatches: []}`}, refused: true},
-		"a second manager's while running":      {before: []string{running}, change: []string{`spec: {runtimePatches: [{manager: m}]}`}, refused: true},
+		"a second manager's while running":      {before: []string{running}, change: []string{`spec: {runtimePatches: [{manager: example.com/m}]}`}, refused: true},
 		"changed without a word about suspend":  {before: []string{`spec: {suspend: null}`, selector("a")}, change: []string{selector("b")}, refused: true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 // variable with an empty value and one without, are the same, so the rules compare what
 // the fields mean. What they leave out is compared by admission.
 type DatasetInitializerApplyConfiguration struct {
-	// storageUri is a URI (s3://bucket/path, hf://org/name, …) or an absolute path.
+	// storageUri is a URI (s3://bucket/path, hf://org/name, …), or empty.
 	StorageUri *string `json:"storageUri,omitempty"`
 	// env is merged into the container's variables; a name set in both has this value.
 	Env []v1.EnvVar `json:"env,omitempty"`

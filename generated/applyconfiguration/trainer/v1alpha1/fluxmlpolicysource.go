@@ -4,18 +4,13 @@
 
 package v1alpha1
 
-import (
-	intstr "k8s.io/apimachinery/pkg/util/intstr"
-)
-
 // FluxMLPolicySourceApplyConfiguration represents a declarative configuration of the FluxMLPolicySource type for use
 // with apply.
 //
 // FluxMLPolicySource configures Flux.
 type FluxMLPolicySourceApplyConfiguration struct {
-	// numProcPerNode is the number of processes on every node: auto, cpu, gpu or a
-	// number of at least 1.
-	NumProcPerNode *intstr.IntOrString `json:"numProcPerNode,omitempty"`
+	// numProcPerNode is the number of processes on every node.
+	NumProcPerNode *int32 `json:"numProcPerNode,omitempty"`
 }
 
 // FluxMLPolicySourceApplyConfiguration constructs a declarative configuration of the FluxMLPolicySource type for use with
@@ -27,7 +22,7 @@ func FluxMLPolicySource() *FluxMLPolicySourceApplyConfiguration {
 // WithNumProcPerNode sets the NumProcPerNode field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the NumProcPerNode field is set to the value of the last call.
-func (b *FluxMLPolicySourceApplyConfiguration) WithNumProcPerNode(value intstr.IntOrString) *FluxMLPolicySourceApplyConfiguration {
+func (b *FluxMLPolicySourceApplyConfiguration) WithNumProcPerNode(value int32) *FluxMLPolicySourceApplyConfiguration {
 	b.NumProcPerNode = &value
 	return b
 }

@@ -37,6 +37,8 @@ type PodSpecPatchApplyConfiguration struct {
 	Tolerations []v1.Toleration `json:"tolerations,omitempty"`
 	// schedulingGates are added to the pod's scheduling gates, equal names once.
 	SchedulingGates []v1.PodSchedulingGate `json:"schedulingGates,omitempty"`
+	// terminationGracePeriodSeconds replaces the time the pods have to end, once asked to.
+	TerminationGracePeriodSeconds *int64 `json:"terminationGracePeriodSeconds,omitempty"`
 }
 
 // PodSpecPatchApplyConfiguration constructs a declarative configuration of the PodSpecPatch type for use with
@@ -146,5 +148,13 @@ func (b *PodSpecPatchApplyConfiguration) WithSchedulingGates(values ...v1.PodSch
 	for i := range values {
 		b.SchedulingGates = append(b.SchedulingGates, values[i])
 	}
+	return b
+}
+
+// WithTerminationGracePeriodSeconds sets the TerminationGracePeriodSeconds field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the TerminationGracePeriodSeconds field is set to the value of the last call.
+func (b *PodSpecPatchApplyConfiguration) WithTerminationGracePeriodSeconds(value int64) *PodSpecPatchApplyConfiguration {
+	b.TerminationGracePeriodSeconds = &value
 	return b
 }

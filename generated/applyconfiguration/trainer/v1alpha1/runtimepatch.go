@@ -13,7 +13,8 @@ import (
 //
 // RuntimePatch is what one manager changes in the runtime's template for this job.
 type RuntimePatchApplyConfiguration struct {
-	// manager owns this entry, for example "kueue.x-k8s.io/manager".
+	// manager owns this entry: a path with a domain before it, such as
+	// "kueue.x-k8s.io/manager".
 	Manager *string `json:"manager,omitempty"`
 	// time is when the entry was last changed. Set by admission, for people to read.
 	Time *v1.Time `json:"time,omitempty"`

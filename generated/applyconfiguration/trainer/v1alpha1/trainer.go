@@ -29,6 +29,8 @@ type TrainerApplyConfiguration struct {
 	// numNodes is the number of training nodes, one pod each.
 	NumNodes *int32 `json:"numNodes,omitempty"`
 	// resourcesPerNode is merged, resource by resource, into the container's resources.
+	// Quantities are of any form that Kubernetes accepts, and not negative. What they are
+	// is compared by admission only: rules here cannot read a quantity that is a number.
 	ResourcesPerNode *v1.ResourceRequirements `json:"resourcesPerNode,omitempty"`
 	// numProcPerNode is the number of processes on every node. Unset, the framework
 	// chooses (torch: `auto` with GPUs, else the number of CPUs).
