@@ -46,7 +46,7 @@ const (
 )
 
 var fluxDefaults = map[string]string{
-	fluxViewImage:     "converged-computing/flux-view-ubuntu:tag-jammy",
+	fluxViewImage:     "ghcr.io/converged-computing/flux-view-ubuntu:tag-jammy",
 	fluxNetworkDevice: "eth0",
 	fluxQueuePolicy:   "fcfs",
 }
