@@ -17,7 +17,8 @@ SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 # GNU's date, or BSD's.
 BUILD_DATE := $(shell date -u -d @$(SOURCE_DATE_EPOCH) +%Y-%m-%dT%H:%M:%SZ 2>/dev/null || date -u -r $(SOURCE_DATE_EPOCH) +%Y-%m-%dT%H:%M:%SZ)
 VERSION_PACKAGE := k8s.io/component-base/version
-LDFLAGS := -s -w -X $(VERSION_PACKAGE).gitVersion=$(VERSION) -X $(VERSION_PACKAGE).gitCommit=$(COMMIT) -X $(VERSION_PACKAGE).buildDate=$(BUILD_DATE)
+LDFLAGS := -s -w -X $(VERSION_PACKAGE).gitVersion=$(VERSION) -X $(VERSION_PACKAGE).gitCommit=$(COMMIT) -X $(VERSION_PACKAGE).buildDate=$(BUILD_DATE) \
+	-X github.com/trainjob/controller/cmd/preflight/app.version=$(VERSION)
 
 .PHONY: help
 help: ## List the targets.
@@ -28,7 +29,7 @@ check-version:
 	@[[ '$(VERSION)' =~ ^v[0-9]+\.[0-9]+\.[0-9]+ ]] || { echo "VERSION=$(VERSION): must begin like v1.2.3" >&2; exit 1; }
 
 .PHONY: build
-build: check-version ## Build bin/trainjob-controller.
+build: check-version ## Build bin/trainjob-controller and bin/preflight.
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 
 PLATFORMS ?= linux/amd64,linux/arm64

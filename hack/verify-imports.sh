@@ -11,7 +11,7 @@ MODULE=github.com/trainjob/controller
 #   others    modules or packages it may import besides the standard library; * is any
 API="k8s.io/api k8s.io/apimachinery sigs.k8s.io/jobset/api"
 APPLY="sigs.k8s.io/jobset/client-go/applyconfiguration k8s.io/client-go/applyconfigurations"
-BELOW="pkg/lifetime pkg/trainjob pkg/runtimesnapshot"
+BELOW="pkg/lifetime pkg/trainjob pkg/runtimesnapshot pkg/preflight/report"
 PURE="$BELOW pkg/render/* pkg/validation/*"
 PLUMBING="pkg/queue/* pkg/informer/* pkg/metrics/* pkg/verbosity"
 LAYERS="
@@ -28,6 +28,9 @@ pkg/validation/*   | apis/* generated/applyconfiguration/* $PURE               |
 pkg/queue/*        | $PLUMBING                                                 | $API k8s.io/client-go k8s.io/klog k8s.io/utils k8s.io/component-base
 pkg/informer/*     | $PLUMBING                                                 | $API k8s.io/client-go k8s.io/klog k8s.io/utils k8s.io/component-base
 pkg/metrics/*      | $PLUMBING                                                 | $API k8s.io/client-go k8s.io/klog k8s.io/utils k8s.io/component-base
+
+pkg/preflight/report| -                                                        | -
+pkg/preflight/*    | pkg/preflight/*                                           | github.com/spf13/pflag sigs.k8s.io/yaml
 
 pkg/verbosity      | -                                                         | k8s.io/klog
 
