@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -169,15 +168,13 @@ func stateOf(job *trainer.TrainJob) string {
 
 // wait adds a Pending job to those that wait for the same reason.
 func wait(pending map[string]metrics.Waiting, job *trainer.TrainJob, now time.Time) {
-	condition := meta.FindStatusCondition(job.Status.Conditions, string(trainer.TrainJobPending))
-	if condition == nil {
-		return
-	}
-	waiting, known := pending[condition.Reason]
+	waiting, known := pending[job.Status.Reason]
 	if !known {
-		return // written by somebody else
+		return // written by somebody else, or by an earlier build and not synced yet
 	}
 	waiting.Jobs++
-	waiting.Longest = max(waiting.Longest, now.Sub(condition.LastTransitionTime.Time))
-	pending[condition.Reason] = waiting
+	if since := job.Status.LastTransitionTime; since != nil {
+		waiting.Longest = max(waiting.Longest, now.Sub(since.Time))
+	}
+	pending[job.Status.Reason] = waiting
 }

@@ -59,15 +59,11 @@ func found(census *metrics.Census) (map[metrics.Group]int, map[string]metrics.Wa
 
 // ended is a condition without a state, as Trainer v2.3 leaves it.
 func ended(condition string) builders.JobOption {
-	set := builders.Condition(condition, "Other", builders.At(1))
-	return func(job *trainer.TrainJob) {
-		set(job)
-		job.Status.State = ""
-	}
+	return builders.Condition(condition, "Other", builders.At(1))
 }
 
 func TestJobsAreCountedByStateRuntimeAndFramework(t *testing.T) {
-	running := builders.Condition("Running", "PodsReady", builders.At(1))
+	running := builders.State("Running", "PodsReady", builders.At(1))
 	cases := map[string]struct {
 		job  *trainer.TrainJob
 		want metrics.Group
@@ -118,7 +114,7 @@ func TestJobsAreCountedByStateRuntimeAndFramework(t *testing.T) {
 
 func TestPendingJobsAreCountedByReasonWithTheLongestWait(t *testing.T) {
 	pending := func(name, reason string, since int) *trainer.TrainJob {
-		return builders.TrainJob(name, builders.Condition("Pending", reason, builders.At(since)))
+		return builders.TrainJob(name, builders.State("Pending", reason, builders.At(since)))
 	}
 	was := pending("was", trainer.ReasonCreationFailed, 1)
 	was.Status.State = trainer.TrainJobRunning
@@ -172,7 +168,7 @@ func BenchmarkTake(b *testing.B) {
 		if i%10 == 0 {
 			state = "Pending"
 		}
-		jobs = append(jobs, builders.TrainJob(fmt.Sprintf("job-%d", i), builders.Condition(state, trainer.ReasonWaitingForPods, builders.At(1))))
+		jobs = append(jobs, builders.TrainJob(fmt.Sprintf("job-%d", i), builders.State(trainer.TrainJobState(state), trainer.ReasonWaitingForPods, builders.At(1))))
 	}
 	all := taker(b, jobs...)
 	b.ReportAllocs()

@@ -35,10 +35,10 @@ func NewJobs(take func() *Census) metrics.StableCollector {
 			"Number of TrainJobs by state, by runtime and by its framework. Only the leader exports it.",
 			[]string{"state", "runtime", "framework"}, nil, metrics.ALPHA, ""),
 		pending: metrics.NewDesc(metrics.BuildFQName(namespace, subsystem, "trainjobs_pending"),
-			"Number of TrainJobs that are Pending, by the reason of the condition. Only the leader exports it.",
+			"Number of TrainJobs that are Pending, by reason. Only the leader exports it.",
 			[]string{"reason"}, nil, metrics.ALPHA, ""),
 		longest: metrics.NewDesc(metrics.BuildFQName(namespace, subsystem, "trainjobs_pending_longest_seconds"),
-			"How long that TrainJob has been Pending that has been so for longest, by the reason of the condition. Only the leader exports it.",
+			"How long that TrainJob has been Pending that has been so for longest, by reason. Only the leader exports it.",
 			[]string{"reason"}, nil, metrics.ALPHA, ""),
 	}
 }

@@ -30,10 +30,10 @@ func TestTheCensusIsTakenAtEachScrapeAndOnlyByTheLeader(t *testing.T) {
 # HELP trainjob_controller_trainjobs [ALPHA] Number of TrainJobs by state, by runtime and by its framework. Only the leader exports it.
 # TYPE trainjob_controller_trainjobs gauge
 trainjob_controller_trainjobs{framework="torch",runtime="torch",state="Running"} 3
-# HELP trainjob_controller_trainjobs_pending [ALPHA] Number of TrainJobs that are Pending, by the reason of the condition. Only the leader exports it.
+# HELP trainjob_controller_trainjobs_pending [ALPHA] Number of TrainJobs that are Pending, by reason. Only the leader exports it.
 # TYPE trainjob_controller_trainjobs_pending gauge
 trainjob_controller_trainjobs_pending{reason="WaitingForPods"} 2
-# HELP trainjob_controller_trainjobs_pending_longest_seconds [ALPHA] How long that TrainJob has been Pending that has been so for longest, by the reason of the condition. Only the leader exports it.
+# HELP trainjob_controller_trainjobs_pending_longest_seconds [ALPHA] How long that TrainJob has been Pending that has been so for longest, by reason. Only the leader exports it.
 # TYPE trainjob_controller_trainjobs_pending_longest_seconds gauge
 trainjob_controller_trainjobs_pending_longest_seconds{reason="WaitingForPods"} 90
 `

@@ -126,7 +126,7 @@ var values = []struct {
 	{"state", "`Pending`, `Suspended`, `Running`, `Complete`, `Failed`; `Unknown`: not looked at yet", nil},
 	{"runtime", "the name of a ClusterTrainingRuntime, of the first hundred by name; `(namespaced)`: any TrainingRuntime; `(missing)`: a ClusterTrainingRuntime that does not exist; `(other)`: the rest", nil},
 	{"framework", "`torch`, `mpi`, `jax`, `xgboost`, `flux`, `none`; `unknown`: the runtime does not exist. That of the runtime as it is now, not of the job's snapshot", nil},
-	{"reason", "of Pending TrainJobs: the reason of the condition, see [trainjob.md](trainjob.md). Of refused snapshots: `conflict` (a ConfigMap of that name is in the way), `too_large`, `invalid` (not what was taken), " +
+	{"reason", "of Pending TrainJobs: `status.reason`, see [trainjob.md](trainjob.md). Of refused snapshots: `conflict` (a ConfigMap of that name is in the way), `too_large`, `invalid` (not what was taken), " +
 		"`runtime_invalid` (no JobSet can be built from it), `unsupported` (kind of the runtime), `creation_failed` (the API server refuses it)", valuesOf(Refusals())},
 	{labelTimer, "`deadline`: unfinished jobs with a deadline that runs; `ttl`: finished jobs with a time to live", valuesOf(Timers())},
 	{"resource", "`trainjobs`, `trainjobs/status`, `jobsets`, `jobs`, `configmaps`, `secrets`, `podgroups`, `events`, `leases`, `validatingwebhookconfigurations`, `mutatingwebhookconfigurations`", writtenResources},

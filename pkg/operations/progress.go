@@ -26,11 +26,11 @@ func (w *StatusWriter) measure(job *trainer.TrainJob, next *trainer.TrainJobStat
 	}
 	// The stamps of the status are whole seconds, like that of the creation.
 	took := now.Truncate(time.Second).Sub(job.CreationTimestamp.Time)
-	queued := was(next, trainer.TrainJobSuspended)
+	queued := next.ResumeTime != nil || next.State == trainer.TrainJobSuspended
 	if before.StartTime == nil && next.StartTime != nil {
 		w.metrics.JobStarted(queued, took)
 	}
-	if !was(before, trainer.TrainJobRunning) && was(next, trainer.TrainJobRunning) {
+	if before.FirstRunningTime == nil && next.FirstRunningTime != nil {
 		w.metrics.JobRunning(queued, took)
 	}
 	for state, outcome := range map[trainer.TrainJobState]metrics.Outcome{
@@ -46,12 +46,6 @@ func (w *StatusWriter) measure(job *trainer.TrainJob, next *trainer.TrainJobStat
 // and when, is not known.
 func takenOver(status *trainer.TrainJobStatus) bool {
 	return status.Lifecycle == nil && len(status.Conditions) > 0
-}
-
-// was says whether the job is or was in a state: conditions of states that a job was
-// never in are not there.
-func was(status *trainer.TrainJobStatus, state trainer.TrainJobState) bool {
-	return meta.FindStatusCondition(status.Conditions, string(state)) != nil
 }
 
 // ended says whether the job had ended already; a state column that somebody has changed

@@ -135,7 +135,6 @@ func TestAJobThatNeverStartsIsRecordedWhenItFails(t *testing.T) {
 
 func TestTheStartOfAJobThatWasTakenOverIsNotMadeUp(t *testing.T) {
 	job := builders.TrainJob("a", builders.Condition("Suspended", "Suspended", builders.At(1)))
-	job.Status.State = ""
 	r, _ := newReplica(t, job)
 	r.see(job, of(builders.JobSetOf(job, builders.Jobs(builders.Ready("node")))), 5000)
 	if got := r.measured(); got != nil {

@@ -34,10 +34,7 @@ func SnapshotRefusal(before *trainer.TrainJob, cause *trainjob.Cause) (metrics.R
 // refusedFor says whether the job's status tells of the reason, as that of Pending or
 // within the message of Suspended.
 func refusedFor(job *trainer.TrainJob, reason string) bool {
-	c := trueCondition(&job.Status)
-	if c == nil {
-		return false
-	}
-	return c.Reason == reason ||
-		(c.Type == string(trainer.TrainJobSuspended) && strings.Contains(c.Message, "Pending for "+reason+":"))
+	status := &job.Status
+	return status.Reason == reason ||
+		(status.State == trainer.TrainJobSuspended && strings.Contains(status.Message, "Pending for "+reason+":"))
 }

@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
@@ -103,8 +102,9 @@ type Event struct {
 	Type, Reason, Message string
 }
 
-// Reasons of events that are not reasons of conditions.
+// Reasons of events that are not reasons of states.
 const (
+	EventResumed                 = "Resumed"
 	EventSnapshotCreated         = "SnapshotCreated"
 	EventRuntimeSnapshotReplaced = "RuntimeSnapshotReplaced"
 	EventJobSetCreated           = "JobSetCreated"
@@ -124,65 +124,51 @@ func statusEvents(before, after *trainer.TrainJobStatus) []Event {
 		events = append(events, Event{corev1.EventTypeWarning, EventRuntimeSnapshotReplaced, fmt.Sprintf(
 			"ConfigMap %q was deleted and made again, and holds another runtime than before: what is built for the job from now on is built from that", is.Name)})
 	}
-	was := trueCondition(before)
-	is := trueCondition(after)
-	if is == nil {
-		return events
+	entered := before.State != after.State
+	if before.State == trainer.TrainJobSuspended && entered && !terminal(after) {
+		events = append(events, Event{corev1.EventTypeNormal, EventResumed, "The job was resumed"})
 	}
-	entered := was == nil || was.Type != is.Type
-	if was != nil && was.Type == string(trainer.TrainJobSuspended) && entered && !terminal(is) {
-		events = append(events, Event{corev1.EventTypeNormal, trainer.ReasonResumed, "The job was resumed"})
-	}
-	switch trainer.TrainJobState(is.Type) {
+	switch after.State {
 	case trainer.TrainJobSuspended:
 		if entered {
 			events = append(events, Event{corev1.EventTypeNormal, trainer.ReasonSuspended, "The job is suspended"})
 		}
 	case trainer.TrainJobComplete:
 		if entered {
-			events = append(events, Event{corev1.EventTypeNormal, EventCompleted, is.Message})
+			events = append(events, Event{corev1.EventTypeNormal, EventCompleted, after.Message})
 		}
 	case trainer.TrainJobFailed:
 		if entered {
-			events = append(events, Event{corev1.EventTypeWarning, failureReason(is), is.Message})
+			events = append(events, Event{corev1.EventTypeWarning, failureReason(after.Reason), after.Message})
 		}
 	case trainer.TrainJobPending:
-		if blocks(is.Reason) && (entered || was.Reason != is.Reason || was.Message != is.Message) {
-			events = append(events, Event{corev1.EventTypeWarning, is.Reason, is.Message})
+		if blocks(after.Reason) && (entered || before.Reason != after.Reason || before.Message != after.Message) {
+			events = append(events, Event{corev1.EventTypeWarning, after.Reason, after.Message})
 		}
 	}
 	return events
 }
 
-// reworded says whether the state condition has another message, or is another one.
+// reworded says whether the state has another message, or is another one.
 func reworded(before, after *trainer.TrainJobStatus) bool {
-	was, is := trueCondition(before), trueCondition(after)
-	return was == nil || is == nil || was.Type != is.Type || was.Message != is.Message
+	return before.State != after.State || before.Message != after.Message
 }
 
 // told says whether the job was Pending for this very cause, which its user then knows.
 func told(before *trainer.TrainJobStatus, cause *trainjob.Cause) bool {
-	was := trueCondition(before)
-	return was != nil && was.Type == string(trainer.TrainJobPending) && was.Reason == cause.Reason && was.Message == cause.Message
+	return before.State == trainer.TrainJobPending && before.Reason == cause.Reason && before.Message == cause.Message
 }
 
-func trueCondition(status *trainer.TrainJobStatus) *metav1.Condition {
-	if status.State == "" {
-		return nil
-	}
-	return meta.FindStatusCondition(status.Conditions, string(status.State))
-}
-
-func terminal(c *metav1.Condition) bool {
-	return c.Type == string(trainer.TrainJobComplete) || c.Type == string(trainer.TrainJobFailed)
+func terminal(status *trainer.TrainJobStatus) bool {
+	return status.State == trainer.TrainJobComplete || status.State == trainer.TrainJobFailed
 }
 
 // failureReason keeps the reasons this controller decides on; a failure that comes
 // from the JobSet is told under one reason, with the JobSet's message.
-func failureReason(c *metav1.Condition) string {
-	switch c.Reason {
+func failureReason(reason string) string {
+	switch reason {
 	case trainer.ReasonDeadlineExceeded, trainer.ReasonTrainingRuntimeNotSupported:
-		return c.Reason
+		return reason
 	}
 	return EventFailed
 }

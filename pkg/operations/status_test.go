@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
@@ -23,11 +22,9 @@ import (
 	"github.com/trainjob/controller/test/fakes"
 )
 
-// in is a status whose one True condition is the given one.
+// in is the status of a job in a state.
 func in(state trainer.TrainJobState, reason, message string) *trainer.TrainJobStatus {
-	return &trainer.TrainJobStatus{State: state, Conditions: []metav1.Condition{
-		{Type: string(state), Status: metav1.ConditionTrue, Reason: reason, Message: message, LastTransitionTime: metav1.NewTime(builders.Epoch)},
-	}}
+	return &trainer.TrainJobStatus{State: state, Reason: reason, Message: message}
 }
 
 // snapshot records one with a digest.
@@ -65,27 +62,26 @@ func TestEventsTellWhatAChangeOfStatusMeans(t *testing.T) {
 			snapshot(&trainer.TrainJobStatus{}, "sha256:a"), snapshot(&trainer.TrainJobStatus{}, "sha256:b"),
 			[]string{`Warning RuntimeSnapshotReplaced ConfigMap "a-runtime-snapshot" was deleted and made again, and holds another runtime than before: what is built for the job from now on is built from that`},
 		},
-		"a job begins to wait for pods":           {fresh, waiting, nil},
-		"a job is somebody else's to build":       {fresh, external, nil},
-		"a job is blocked from the start":         {fresh, noRuntime, []string{"Warning WaitingForRuntime no runtime"}},
-		"another thing blocks it":                 {noRuntime, refused, []string{"Warning CreationFailed no"}},
-		"the same blocks it still":                {refused, refused, nil},
-		"the same blocks it in other words":       {refused, in(trainer.TrainJobPending, trainer.ReasonCreationFailed, "no!"), []string{"Warning CreationFailed no!"}},
-		"it is blocked no longer":                 {noRuntime, waiting, nil},
-		"the pods waited for are others":          {waiting, in(trainer.TrainJobPending, trainer.ReasonWaitingForPods, "more pods"), nil},
-		"it runs":                                 {waiting, running, nil},
-		"it is suspended":                         {running, suspended, []string{"Normal Suspended The job is suspended"}},
-		"it is suspended from the start":          {fresh, suspended, []string{"Normal Suspended The job is suspended"}},
-		"it stays suspended":                      {suspended, suspended, nil},
-		"it is resumed":                           {suspended, waiting, []string{"Normal Resumed The job was resumed"}},
-		"it is resumed into a block":              {suspended, refused, []string{"Normal Resumed The job was resumed", "Warning CreationFailed no"}},
-		"it completes":                            {running, complete, []string{"Normal Completed done"}},
-		"it fails":                                {running, failed, []string{"Warning Failed broken"}},
-		"it is late":                              {running, overdue, []string{"Warning DeadlineExceeded late"}},
-		"it is late while suspended":              {suspended, overdue, []string{"Warning DeadlineExceeded late"}},
-		"it asks for an unknown runtime":          {fresh, foreign, []string{"Warning TrainingRuntimeNotSupported what?"}},
-		"counters of a finished job move":         {complete, complete, nil},
-		"the state names no condition that exist": {fresh, &trainer.TrainJobStatus{State: trainer.TrainJobRunning}, nil},
+		"a job begins to wait for pods":     {fresh, waiting, nil},
+		"a job is somebody else's to build": {fresh, external, nil},
+		"a job is blocked from the start":   {fresh, noRuntime, []string{"Warning WaitingForRuntime no runtime"}},
+		"another thing blocks it":           {noRuntime, refused, []string{"Warning CreationFailed no"}},
+		"the same blocks it still":          {refused, refused, nil},
+		"the same blocks it in other words": {refused, in(trainer.TrainJobPending, trainer.ReasonCreationFailed, "no!"), []string{"Warning CreationFailed no!"}},
+		"it is blocked no longer":           {noRuntime, waiting, nil},
+		"the pods waited for are others":    {waiting, in(trainer.TrainJobPending, trainer.ReasonWaitingForPods, "more pods"), nil},
+		"it runs":                           {waiting, running, nil},
+		"it is suspended":                   {running, suspended, []string{"Normal Suspended The job is suspended"}},
+		"it is suspended from the start":    {fresh, suspended, []string{"Normal Suspended The job is suspended"}},
+		"it stays suspended":                {suspended, suspended, nil},
+		"it is resumed":                     {suspended, waiting, []string{"Normal Resumed The job was resumed"}},
+		"it is resumed into a block":        {suspended, refused, []string{"Normal Resumed The job was resumed", "Warning CreationFailed no"}},
+		"it completes":                      {running, complete, []string{"Normal Completed done"}},
+		"it fails":                          {running, failed, []string{"Warning Failed broken"}},
+		"it is late":                        {running, overdue, []string{"Warning DeadlineExceeded late"}},
+		"it is late while suspended":        {suspended, overdue, []string{"Warning DeadlineExceeded late"}},
+		"it asks for an unknown runtime":    {fresh, foreign, []string{"Warning TrainingRuntimeNotSupported what?"}},
+		"counters of a finished job move":   {complete, complete, nil},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -144,7 +140,7 @@ func writer(job *trainer.TrainJob) (*StatusWriter, *trainerfake.Clientset, *reco
 }
 
 func TestStatusWriterWritesNothingWhenNothingDiffers(t *testing.T) {
-	job := builders.TrainJob("a", builders.Condition("Running", "PodsReady", builders.At(1)))
+	job := builders.TrainJob("a", builders.State("Running", "PodsReady", builders.At(1)))
 	w, client, _ := writer(job)
 	if wait, err := w.Write(t.Context(), job, job.Status.DeepCopy(), builders.At(2)); err != nil || wait != 0 {
 		t.Errorf("got %v, %v", wait, err)
@@ -178,8 +174,8 @@ func TestStatusWriterSendsTheDifferenceForTheVersionItWasComputedFrom(t *testing
 	if diff := cmp.Diff(map[string]any{"uid": "a-uid", "resourceVersion": "7"}, sent.Metadata); diff != "" {
 		t.Errorf("preconditions (-want +got):\n%s", diff)
 	}
-	if len(sent.Status) != 2 || sent.Status["state"] != "Failed" {
-		t.Errorf("sent %v, want state and conditions alone", sent.Status)
+	if len(sent.Status) != 3 || sent.Status["state"] != "Failed" {
+		t.Errorf("sent %v, want state, reason and message alone", sent.Status)
 	}
 	if event := <-events.Events; event != "Warning Failed broken" {
 		t.Errorf("event %q", event)
@@ -218,7 +214,7 @@ func TestStatusWriterHasNothingToSayOfAJobThatIsGone(t *testing.T) {
 }
 
 func TestStatusWriterHoldsDetailsBack(t *testing.T) {
-	job := builders.TrainJob("a", builders.Condition("Running", "PodsReady", builders.At(1)), func(job *trainer.TrainJob) { job.ResourceVersion = "1" })
+	job := builders.TrainJob("a", builders.State("Running", "PodsReady", builders.At(1)), func(job *trainer.TrainJob) { job.ResourceVersion = "1" })
 	w, client, _ := writer(job)
 	counted := func(active int32) *trainer.TrainJobStatus {
 		next := job.Status.DeepCopy()
@@ -265,10 +261,10 @@ func TestEmitCutsWhatAnEventCannotHold(t *testing.T) {
 }
 
 func TestReportDoesNotRepeatOnSuspensionWhatAPendingJobHasTold(t *testing.T) {
-	pending := builders.Condition("Pending", trainer.ReasonWaitingForRuntime, builders.At(1))
+	pending := builders.State("Pending", trainer.ReasonWaitingForRuntime, builders.At(1))
 	job := builders.TrainJob("a", pending, builders.Suspended(true))
 	w, _, events := writer(job)
-	cause := trainjob.Cause{Reason: trainer.ReasonWaitingForRuntime, Message: job.Status.Conditions[0].Message}
+	cause := trainjob.Cause{Reason: trainer.ReasonWaitingForRuntime, Message: job.Status.Message}
 	if _, err := w.Report(t.Context(), job, trainjob.Observed{Blocked: &cause}, builders.At(2)); err != nil {
 		t.Fatal(err)
 	}

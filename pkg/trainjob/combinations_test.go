@@ -35,7 +35,7 @@ const (
 // lifeStates were all created at second 0.
 func lifeStates() []lifeState {
 	at := func(state trainer.TrainJobState, reason string, second int) builders.JobOption {
-		return builders.Condition(string(state), reason, builders.At(second))
+		return builders.State(state, reason, builders.At(second))
 	}
 	suspended, resumed := suspendedCondition(metav1.ConditionTrue, 20), suspendedCondition(metav1.ConditionFalse, 40)
 	states := []lifeState{

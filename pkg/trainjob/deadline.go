@@ -57,18 +57,25 @@ func DeadlineStart(job *trainer.TrainJob, from DeadlineFrom, now time.Time) (sta
 // records it brings the job back with a time that lasts.
 func resumed(job *trainer.TrainJob, now time.Time) (start time.Time, resume bool) {
 	created := job.CreationTimestamp.Time
-	condition := meta.FindStatusCondition(job.Status.Conditions, string(trainer.TrainJobSuspended))
-	switch {
-	case condition == nil && resumedUnseen(job):
-		return now, true
-	case condition == nil:
-		return created, false
-	case condition.Status != metav1.ConditionFalse:
-		return now, true
-	case condition.LastTransitionTime.Time.Before(created):
+	at := resumeTime(job, metav1.NewTime(now))
+	if at == nil || (at.Time.Before(created) && !at.Time.Equal(now)) {
 		return created, false // nobody resumes a job that does not exist: a foreign hand
 	}
-	return condition.LastTransitionTime.Time, true
+	return at.Time, true
+}
+
+// resumeTime is the status.resumeTime that an unfinished job must have: `now` if it has
+// been resumed since its status was written.
+func resumeTime(job *trainer.TrainJob, now metav1.Time) *metav1.Time {
+	condition := meta.FindStatusCondition(job.Status.Conditions, string(trainer.TrainJobSuspended))
+	wasSuspended := job.Status.State == trainer.TrainJobSuspended || (condition != nil && condition.Status != metav1.ConditionFalse)
+	switch {
+	case !Suspended(job) && (wasSuspended || resumedUnseen(job)):
+		return &now
+	case condition != nil && condition.Status == metav1.ConditionFalse:
+		return condition.LastTransitionTime.DeepCopy() // of an earlier build, or of Trainer: it goes with this write
+	}
+	return job.Status.ResumeTime.DeepCopy()
 }
 
 // resumedUnseen says whether a job whose status has not been written yet has been
@@ -86,9 +93,13 @@ func resumedUnseen(job *trainer.TrainJob) bool {
 	return edits > 0
 }
 
-// stateRecorded says whether the job has ever been synced.
+// stateRecorded says whether the job has ever been synced, by this controller or by the
+// one it was taken over from.
 func stateRecorded(job *trainer.TrainJob) bool {
-	for _, state := range states {
+	if job.Status.State != "" {
+		return true
+	}
+	for _, state := range conditionTypes {
 		if meta.FindStatusCondition(job.Status.Conditions, string(state)) != nil {
 			return true
 		}

@@ -33,16 +33,18 @@ func TestDeadlineCountsFromCreation(t *testing.T) {
 	}
 }
 
-// suspendedCondition is the condition Suspended, since a second of the test's time.
+// suspendedCondition is the condition Suspended, since a second of the test's time. One
+// that is not True is of an earlier build, or of Trainer.
 func suspendedCondition(status metav1.ConditionStatus, since int) builders.JobOption {
 	return func(job *trainer.TrainJob) {
 		builders.Condition(string(trainer.TrainJobSuspended), trainer.ReasonSuspended, builders.At(since))(job)
-		c := meta.FindStatusCondition(job.Status.Conditions, string(trainer.TrainJobSuspended))
-		if c.Status = status; status == metav1.ConditionFalse {
-			c.Reason = trainer.ReasonResumed
-			job.Status.State = ""
-		}
+		meta.FindStatusCondition(job.Status.Conditions, string(trainer.TrainJobSuspended)).Status = status
 	}
+}
+
+// resumedAt is what the status records of a resume.
+func resumedAt(second int) builders.JobOption {
+	return func(job *trainer.TrainJob) { job.Status.ResumeTime = &metav1.Time{Time: builders.At(second)} }
 }
 
 func generation(g int64) builders.JobOption {
@@ -50,7 +52,7 @@ func generation(g int64) builders.JobOption {
 }
 
 func pending(since int) builders.JobOption {
-	return builders.Condition(string(trainer.TrainJobPending), trainer.ReasonWaitingForPods, builders.At(since))
+	return builders.State(trainer.TrainJobPending, trainer.ReasonWaitingForPods, builders.At(since))
 }
 
 // The jobs were created at 0 and it is second 100; their deadline is 30 seconds.
@@ -81,8 +83,12 @@ func TestDeadlineCountsFromTheLastResume(t *testing.T) {
 		"suspended and resumed again unseen, having run all along": {
 			[]builders.JobOption{pending(1), generation(3)}, late(70),
 		},
-		"an endless deadline": {[]builders.JobOption{suspendedCondition(resumed, 20), builders.Deadline(math.MaxInt64)}, lifetime.Verdict{Kind: lifetime.Wait, Wait: lifetime.MaxWait}},
-		"no deadline":         {[]builders.JobOption{suspendedCondition(resumed, 20), func(job *trainer.TrainJob) { job.Spec.ActiveDeadlineSeconds = nil }}, never},
+		"the status tells of a resume":                      {[]builders.JobOption{resumedAt(80), pending(80)}, waits(10)},
+		"the status tells of a resume long ago":             {[]builders.JobOption{resumedAt(20), pending(20)}, late(50)},
+		"resumed again, which nobody has noted yet":         {[]builders.JobOption{resumedAt(20), builders.State(trainer.TrainJobSuspended, "Suspended", builders.At(50))}, waits(30)},
+		"resumed by an earlier build, brought over halfway": {[]builders.JobOption{resumedAt(20), suspendedCondition(resumed, 80), pending(80)}, waits(10)},
+		"an endless deadline":                               {[]builders.JobOption{suspendedCondition(resumed, 20), builders.Deadline(math.MaxInt64)}, lifetime.Verdict{Kind: lifetime.Wait, Wait: lifetime.MaxWait}},
+		"no deadline":                                       {[]builders.JobOption{suspendedCondition(resumed, 20), func(job *trainer.TrainJob) { job.Spec.ActiveDeadlineSeconds = nil }}, never},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -106,11 +112,9 @@ func TestTheStatusRecordsWhenAJobWasResumed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			expect(t, "before the first status", waits(30), Deadline(job, FromResume, builders.At(100)))
 			job = step(job, 101, Observed{})
-			condition := meta.FindStatusCondition(job.Status.Conditions, string(trainer.TrainJobSuspended))
-			if condition == nil || condition.Status != metav1.ConditionFalse || condition.Reason != trainer.ReasonResumed ||
-				!condition.LastTransitionTime.Time.Equal(builders.At(101)) {
-				t.Fatalf("condition %+v, want False for Resumed since 101", condition)
-			}
+			recorded := metav1.NewTime(builders.At(101))
+			expect(t, "resume time", &recorded, job.Status.ResumeTime)
+			expect(t, "condition", (*metav1.Condition)(nil), meta.FindStatusCondition(job.Status.Conditions, string(trainer.TrainJobSuspended)))
 			for _, second := range []int{105, 120} {
 				job = step(job, second, Observed{JobSet: builders.JobSetOf(job, builders.Jobs(builders.Ready("node")))})
 			}
@@ -136,9 +140,7 @@ func TestNoResumeIsRecordedThatWasNone(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			next := Next(tc.job, tc.seen, builders.At(2))
-			if c := meta.FindStatusCondition(next.Conditions, string(trainer.TrainJobSuspended)); c != nil {
-				t.Errorf("condition %+v", c)
-			}
+			expect(t, "resume time", (*metav1.Time)(nil), next.ResumeTime)
 		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
@@ -54,25 +55,26 @@ func HandedOver(job *trainer.TrainJob) bool {
 	return External(job) && (job.Status.StartTime != nil || builderSpoke(&job.Status))
 }
 
-// builderSpoke says whether a state condition is True that we would not have written
-// for a job that its builder does not have yet.
+// builderSpoke says whether the status tells of a state that we would not have written
+// for a job that its builder does not have yet. A builder may say it in a condition alone.
 func builderSpoke(status *trainer.TrainJobStatus) bool {
-	for _, c := range status.Conditions {
-		if c.Status != "True" {
-			continue
-		}
-		switch trainer.TrainJobState(c.Type) {
-		case trainer.TrainJobPending:
-			if !ownPendingReasons[c.Reason] {
-				return true
-			}
-		case trainer.TrainJobSuspended:
-			if c.Reason != trainer.ReasonSuspended {
-				return true
-			}
-		case trainer.TrainJobRunning, trainer.TrainJobComplete, trainer.TrainJobFailed:
-			return true
-		}
+	if othersWord(status.State, status.Reason) {
+		return true
+	}
+	return slices.ContainsFunc(status.Conditions, func(c metav1.Condition) bool {
+		return c.Status == metav1.ConditionTrue && othersWord(trainer.TrainJobState(c.Type), c.Reason)
+	})
+}
+
+// othersWord says whether a state with this reason is none that we hold an external job in.
+func othersWord(state trainer.TrainJobState, reason string) bool {
+	switch state {
+	case trainer.TrainJobPending:
+		return !ownPendingReasons[reason]
+	case trainer.TrainJobSuspended:
+		return reason != trainer.ReasonSuspended
+	case trainer.TrainJobRunning, trainer.TrainJobComplete, trainer.TrainJobFailed:
+		return true
 	}
 	return false
 }

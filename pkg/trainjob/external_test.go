@@ -2,10 +2,9 @@ package trainjob
 
 import (
 	"math/rand"
+	"slices"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -60,9 +59,9 @@ func TestRuntimeKind(t *testing.T) {
 	}
 }
 
-// by is a state condition that a builder has written, with status.state.
+// by is a state that a builder has written.
 func by(state trainer.TrainJobState, reason string, second int) builders.JobOption {
-	return builders.Condition(string(state), reason, builders.At(second))
+	return builders.State(state, reason, builders.At(second))
 }
 
 func started(second int) builders.JobOption {
@@ -87,29 +86,29 @@ func TestNextOfAJobWithABuilder(t *testing.T) {
 		// startTime is set by now
 		started bool
 	}{
-		"it waits for its runtime":                     {slurm(), missing, []string{"Pending=True WaitingForRuntime @9"}, false},
-		"suspended it says so meanwhile":               {slurm(builders.Suspended(true)), missing, []string{"Suspended=True Suspended @9"}, false},
-		"with its snapshot it is handed over":          {slurm(), taken, []string{"Pending=True ExternalRuntime @9"}, true},
-		"when it has waited, too":                      {slurm(by(pending, "WaitingForRuntime", 1)), taken, []string{"Pending=True ExternalRuntime @1"}, true},
-		"not as long as it is suspended":               {slurm(builders.Suspended(true)), taken, []string{"Suspended=True Suspended @9"}, false},
-		"but when it is resumed":                       {slurm(by(suspended, "Suspended", 1)), Observed{}, []string{"Suspended=False Resumed @9", "Pending=True ExternalRuntime @9"}, true},
-		"afterwards nothing is written":                {slurm(by(pending, "ExternalRuntime", 1), started(1)), Observed{}, []string{"Pending=True ExternalRuntime @1"}, true},
-		"nor when it is suspended":                     {slurm(by(pending, "ExternalRuntime", 1), started(1), builders.Suspended(true)), Observed{}, []string{"Pending=True ExternalRuntime @1"}, true},
-		"nor over what the builder has written":        {slurm(by(running, "Started", 2), started(1)), taken, []string{"Running=True Started @2"}, true},
-		"a builder's Suspended stays after the resume": {slurm(by(suspended, "Suspended", 2), started(1)), Observed{}, []string{"Suspended=True Suspended @2"}, true},
-		"a problem with the snapshot is no state then": {slurm(by(running, "Started", 2), started(1)), missing, []string{"Running=True Started @2"}, true},
-		"a builder that was quicker than we keeps it":  {slurm(by(running, "Started", 2)), taken, []string{"Running=True Started @2"}, true},
-		"also one that is Pending for its own reasons": {slurm(by(pending, "Queued", 2)), taken, []string{"Pending=True Queued @2"}, true},
-		"also one that holds it back":                  {slurm(by(suspended, "HeldBack", 2)), taken, []string{"Suspended=True HeldBack @2"}, true},
-		"its end stays":                                {slurm(by(complete, "JobDone", 2), started(1)), late, []string{"Complete=True JobDone @2"}, true},
-		"the deadline ends it before it began":         {slurm(), late, []string{"Failed=True DeadlineExceeded @9"}, false},
-		"the deadline ends it while it runs":           {slurm(by(running, "Started", 2), started(1)), late, []string{"Running=False Failed @9", "Failed=True DeadlineExceeded @9"}, true},
-		"the deadline ends it while it is suspended":   {slurm(builders.Suspended(true), by(suspended, "Suspended", 2)), late, []string{"Suspended=False Failed @9", "Failed=True DeadlineExceeded @9"}, false},
+		"it waits for its runtime":                     {slurm(), missing, []string{"Pending WaitingForRuntime @9"}, false},
+		"suspended it says so meanwhile":               {slurm(builders.Suspended(true)), missing, []string{"Suspended Suspended @9", "Suspended=True Suspended @9"}, false},
+		"with its snapshot it is handed over":          {slurm(), taken, []string{"Pending ExternalRuntime @9"}, true},
+		"when it has waited, too":                      {slurm(by(pending, "WaitingForRuntime", 1)), taken, []string{"Pending ExternalRuntime @1"}, true},
+		"not as long as it is suspended":               {slurm(builders.Suspended(true)), taken, []string{"Suspended Suspended @9", "Suspended=True Suspended @9"}, false},
+		"but when it is resumed":                       {slurm(by(suspended, "Suspended", 1)), Observed{}, []string{"resumed @9", "Pending ExternalRuntime @9"}, true},
+		"afterwards nothing is written":                {slurm(by(pending, "ExternalRuntime", 1), started(1)), Observed{}, []string{"Pending ExternalRuntime @1"}, true},
+		"nor when it is suspended":                     {slurm(by(pending, "ExternalRuntime", 1), started(1), builders.Suspended(true)), Observed{}, []string{"Pending ExternalRuntime @1"}, true},
+		"nor over what the builder has written":        {slurm(by(running, "Started", 2), started(1)), taken, []string{"Running Started @2"}, true},
+		"a builder's Suspended stays after the resume": {slurm(by(suspended, "Suspended", 2), started(1)), Observed{}, []string{"Suspended Suspended @2", "Suspended=True Suspended @2"}, true},
+		"a problem with the snapshot is no state then": {slurm(by(running, "Started", 2), started(1)), missing, []string{"Running Started @2"}, true},
+		"a builder that was quicker than we keeps it":  {slurm(by(running, "Started", 2)), taken, []string{"Running Started @2"}, true},
+		"also one that is Pending for its own reasons": {slurm(by(pending, "Queued", 2)), taken, []string{"Pending Queued @2"}, true},
+		"also one that holds it back":                  {slurm(by(suspended, "HeldBack", 2)), taken, []string{"Suspended HeldBack @2", "Suspended=True HeldBack @2"}, true},
+		"its end stays":                                {slurm(by(complete, "JobDone", 2), started(1)), late, []string{"Complete JobDone @2", "Complete=True JobDone @2"}, true},
+		"the deadline ends it before it began":         {slurm(), late, []string{"Failed DeadlineExceeded @9", "Failed=True DeadlineExceeded @9"}, false},
+		"the deadline ends it while it runs":           {slurm(by(running, "Started", 2), started(1)), late, []string{"Failed DeadlineExceeded @9", "Failed=True DeadlineExceeded @9"}, true},
+		"the deadline ends it while it is suspended":   {slurm(builders.Suspended(true), by(suspended, "Suspended", 2)), late, []string{"Failed DeadlineExceeded @9", "Failed=True DeadlineExceeded @9"}, false},
 		"a kind that nobody knows": {
-			slurm(), Observed{Failure: &Cause{trainer.ReasonTrainingRuntimeNotSupported, "Foo"}}, []string{"Failed=True TrainingRuntimeNotSupported @9"}, false,
+			slurm(), Observed{Failure: &Cause{trainer.ReasonTrainingRuntimeNotSupported, "Foo"}}, []string{"Failed TrainingRuntimeNotSupported @9", "Failed=True TrainingRuntimeNotSupported @9"}, false,
 		},
 		"another's conditions do not matter": {
-			slurm(builders.Condition("Healthy", "Fine", builders.At(1))), taken, []string{"Healthy=True Fine @1", "Pending=True ExternalRuntime @9"}, true,
+			slurm(builders.Condition("Healthy", "Fine", builders.At(1))), taken, []string{"Healthy=True Fine @1", "Pending ExternalRuntime @9"}, true,
 		},
 	}
 	for name, tc := range cases {
@@ -118,7 +117,7 @@ func TestNextOfAJobWithABuilder(t *testing.T) {
 			next := step(tc.job, 9, tc.seen)
 			expect(t, "the job given to Next", before, tc.job)
 			verdictOf(t, &next.Status)
-			expect(t, "conditions", tc.want, lines(next.Status.Conditions))
+			sameSet(t, tc.want, lines(&next.Status))
 			expect(t, "started", tc.started, next.Status.StartTime != nil)
 			if tc.seen.Snapshot != nil && !Finished(tc.job) {
 				expect(t, "snapshot", ref, next.Status.RuntimeSnapshot)
@@ -167,10 +166,10 @@ func TestABuildersWordIsNeverTakenBack(t *testing.T) {
 			}
 			next := step(job, second, seen)
 			verdictOf(t, &next.Status)
-			if HandedOver(job) && (seen.Failure == nil || Finished(job)) && !equality.Semantic.DeepEqual(job.Status.Conditions, next.Status.Conditions) {
-				t.Fatalf("seed %d: the builder's state was changed from %q to %q", seed, lines(job.Status.Conditions), lines(next.Status.Conditions))
+			if HandedOver(job) && (seen.Failure == nil || Finished(job)) && !slices.Equal(lines(&job.Status), lines(&next.Status)) {
+				t.Fatalf("seed %d: the builder's state was changed from %q to %q", seed, lines(&job.Status), lines(&next.Status))
 			}
-			if c := meta.FindStatusCondition(next.Status.Conditions, "Pending"); c != nil && c.Status == "True" && c.Reason == trainer.ReasonExternalRuntime && job.Status.StartTime == nil {
+			if next.Status.State == trainer.TrainJobPending && next.Status.Reason == trainer.ReasonExternalRuntime && job.Status.StartTime == nil {
 				handedOver++
 			}
 			job = next
@@ -199,5 +198,5 @@ func builderOrUserWrites(r *rand.Rand, job *trainer.TrainJob, second int) {
 	if state == trainer.TrainJobSuspended && job.Status.StartTime != nil {
 		cause.Reason = trainer.ReasonSuspended // as we would say it
 	}
-	enter(&job.Status, state, cause, job.Generation, metav1.NewTime(builders.At(second)))
+	enter(&job.Status, state, cause, metav1.NewTime(builders.At(second)))
 }

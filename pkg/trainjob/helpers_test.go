@@ -2,6 +2,7 @@ package trainjob
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,47 +13,56 @@ import (
 	"github.com/trainjob/controller/test/builders"
 )
 
-// verdict is the state a status names, with the reason and message of its condition.
+// verdict is the state of a job, and why.
 type verdict struct {
 	State           trainer.TrainJobState
 	Reason, Message string
 }
 
-// verdictOf reads the verdict out of a status and fails the test unless exactly one
-// state condition is True and status.state names it.
+// verdictOf reads the verdict out of a status and fails the test unless its conditions
+// say the same.
 func verdictOf(t *testing.T, status *trainer.TrainJobStatus) verdict {
 	t.Helper()
-	var found []verdict
+	if wrong := contradiction(status); wrong != "" {
+		t.Fatal(wrong)
+	}
+	return verdict{status.State, status.Reason, status.Message}
+}
+
+// contradiction says how the conditions of our types break what is promised of them: none
+// for a job that waits or runs, else the one of the state, with its reason and message
+// and without an observedGeneration.
+func contradiction(status *trainer.TrainJobStatus) string {
+	var want, got []string
+	switch status.State {
+	case trainer.TrainJobSuspended, trainer.TrainJobComplete, trainer.TrainJobFailed:
+		want = append(want, fmt.Sprintf("%s=True %s: %s, generation 0", status.State, status.Reason, status.Message))
+	}
 	for _, c := range status.Conditions {
-		if isState(c.Type) && c.Status == metav1.ConditionTrue {
-			found = append(found, verdict{trainer.TrainJobState(c.Type), c.Reason, c.Message})
+		if isState(c.Type) {
+			got = append(got, fmt.Sprintf("%s=%s %s: %s, generation %d", c.Type, c.Status, c.Reason, c.Message, c.ObservedGeneration))
 		}
 	}
-	if len(found) != 1 {
-		t.Fatalf("%d state conditions are True, want 1: %v", len(found), found)
-	}
-	if found[0].State != status.State {
-		t.Fatalf("status.state is %q but the condition that is True is %q", status.State, found[0].State)
-	}
-	return found[0]
+	return cmp.Diff(want, got)
 }
 
 func isState(conditionType string) bool {
-	for _, s := range states {
-		if string(s) == conditionType {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(conditionTypes, trainer.TrainJobState(conditionType))
 }
 
-// lines writes conditions so that a test can list them: type, status, reason, and the
-// second after the epoch at which the status changed.
-func lines(conditions []metav1.Condition) []string {
+// lines writes what a status says of its state so that a test can list it: state, reason,
+// and the second after the epoch at which it was entered; the conditions; the last resume.
+func lines(status *trainer.TrainJobStatus) []string {
+	second := func(at metav1.Time) int { return int(at.Sub(builders.Epoch) / time.Second) }
 	var out []string
-	for _, c := range conditions {
-		since := c.LastTransitionTime.Sub(builders.Epoch) / time.Second
-		out = append(out, fmt.Sprintf("%s=%s %s @%d", c.Type, c.Status, c.Reason, since))
+	if status.LastTransitionTime != nil {
+		out = append(out, fmt.Sprintf("%s %s @%d", status.State, status.Reason, second(*status.LastTransitionTime)))
+	}
+	for _, c := range status.Conditions {
+		out = append(out, fmt.Sprintf("%s=%s %s @%d", c.Type, c.Status, c.Reason, second(c.LastTransitionTime)))
+	}
+	if status.ResumeTime != nil {
+		out = append(out, fmt.Sprintf("resumed @%d", second(*status.ResumeTime)))
 	}
 	return out
 }

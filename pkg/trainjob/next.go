@@ -35,8 +35,9 @@ type Observed struct {
 	Nodes *int32
 }
 
-// states in the order in which their conditions are first added.
-var states = []trainer.TrainJobState{
+// conditionTypes are those that this controller has ever written: Pending and Running
+// only in earlier builds.
+var conditionTypes = []trainer.TrainJobState{
 	trainer.TrainJobPending, trainer.TrainJobSuspended, trainer.TrainJobRunning,
 	trainer.TrainJobComplete, trainer.TrainJobFailed,
 }
@@ -55,8 +56,10 @@ func Next(job *trainer.TrainJob, seen Observed, now time.Time) *trainer.TrainJob
 		next.JobsStatus = mirror(job.Status.JobsStatus, seen.JobSet)
 	}
 	if terminal := terminalCondition(job); terminal != nil {
-		// Only repairs a state column that another writer has changed or dropped.
-		next.State = trainer.TrainJobState(terminal.Type)
+		if next.State != trainer.TrainJobState(terminal.Type) {
+			// Another writer has changed or dropped it.
+			next.State, next.Reason, next.Message = trainer.TrainJobState(terminal.Type), terminal.Reason, terminal.Message
+		}
 		return next
 	}
 
@@ -78,15 +81,14 @@ func Next(job *trainer.TrainJob, seen Observed, now time.Time) *trainer.TrainJob
 		return next // its builder says what state it is in
 	}
 
+	if seen.JobSet != nil {
+		next.Restarts = max(next.Restarts, seen.JobSet.Status.Restarts)
+	}
 	state, cause := judge(job, seen, next.JobsStatus)
-	unseen := resumedUnseen(job)
-	enter(next, state, cause, job.Generation, stamp)
-	if unseen && state != trainer.TrainJobComplete && state != trainer.TrainJobFailed {
-		recordResume(next, job.Generation, stamp)
+	if state != trainer.TrainJobComplete && state != trainer.TrainJobFailed {
+		next.ResumeTime = resumeTime(job, stamp)
 	}
-	if state == trainer.TrainJobComplete || state == trainer.TrainJobFailed {
-		next.CompletionTime = &stamp
-	}
+	enter(next, state, cause, stamp)
 	return next
 }
 
@@ -137,35 +139,44 @@ func suspendedMessage(blocked *Cause) string {
 	return fmt.Sprintf("spec.suspend is true; when resumed the job will be Pending for %s: %s", blocked.Reason, blocked.Message)
 }
 
-// enter makes `state` the one True state condition. Conditions of states the job was
-// never in are not added.
-func enter(status *trainer.TrainJobStatus, state trainer.TrainJobState, cause Cause, generation int64, stamp metav1.Time) {
-	status.State = state
-	for _, s := range states {
-		condition := metav1.Condition{
-			Type: string(s), Status: metav1.ConditionTrue, Reason: cause.Reason, Message: fitting(cause.Message),
-			ObservedGeneration: generation, LastTransitionTime: stamp,
+// enter makes `state` the job's state. Only a queue's state and the two ends are
+// conditions as well; what earlier builds had as conditions goes.
+func enter(status *trainer.TrainJobStatus, state trainer.TrainJobState, cause Cause, stamp metav1.Time) {
+	if status.State != state || status.LastTransitionTime == nil {
+		status.LastTransitionTime = &stamp
+	}
+	status.State, status.Reason, status.Message = state, cause.Reason, fitting(cause.Message)
+	isCondition := state != trainer.TrainJobPending && state != trainer.TrainJobRunning
+	for _, t := range conditionTypes {
+		if t != state || !isCondition {
+			meta.RemoveStatusCondition(&status.Conditions, string(t))
 		}
-		if s != state {
-			old := meta.FindStatusCondition(status.Conditions, string(s))
-			if old == nil || old.Status == metav1.ConditionFalse {
-				continue
-			}
-			condition.Status = metav1.ConditionFalse
-			condition.Reason, condition.Message = left(s, state)
-		}
-		// Keeps LastTransitionTime when the status stays the same.
-		meta.SetStatusCondition(&status.Conditions, condition)
+	}
+	if isCondition {
+		setCondition(status, stamp)
+	}
+	if state == trainer.TrainJobRunning && status.FirstRunningTime == nil {
+		status.FirstRunningTime = &stamp
+	}
+	if state == trainer.TrainJobComplete || state == trainer.TrainJobFailed {
+		status.CompletionTime = &stamp
+	}
+	if len(status.Conditions) == 0 {
+		status.Conditions = nil
 	}
 }
 
-// recordResume notes that the job was resumed, for one that nobody saw suspended: the
-// time is what a deadline may count from.
-func recordResume(status *trainer.TrainJobStatus, generation int64, stamp metav1.Time) {
-	reason, message := left(trainer.TrainJobSuspended, status.State)
+// setCondition makes the state a True condition. It has no observedGeneration: the
+// generation of a finished job can still grow, and `kubectl wait` would take the
+// condition for an old one.
+func setCondition(status *trainer.TrainJobStatus, stamp metav1.Time) {
+	if old := meta.FindStatusCondition(status.Conditions, string(status.State)); old != nil {
+		old.ObservedGeneration = 0
+	}
+	// Keeps LastTransitionTime when the condition was True already.
 	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
-		Type: string(trainer.TrainJobSuspended), Status: metav1.ConditionFalse, Reason: reason, Message: message,
-		ObservedGeneration: generation, LastTransitionTime: stamp,
+		Type: string(status.State), Status: metav1.ConditionTrue, Reason: status.Reason, Message: status.Message,
+		LastTransitionTime: stamp,
 	})
 }
 
@@ -180,14 +191,6 @@ func fitting(message string) string {
 	}
 	const dots = "..."
 	return strings.ToValidUTF8(message[:maxMessage-len(dots)], "") + dots
-}
-
-// left is the reason and message of a state the job is no longer in.
-func left(from, to trainer.TrainJobState) (reason, message string) {
-	if from == trainer.TrainJobSuspended && (to == trainer.TrainJobPending || to == trainer.TrainJobRunning) {
-		return trainer.ReasonResumed, "spec.suspend is false"
-	}
-	return string(to), fmt.Sprintf("the job is %s", to)
 }
 
 // mirror copies the counters of a JobSet. Without a JobSet the known jobs count zero,

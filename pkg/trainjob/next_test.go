@@ -23,7 +23,7 @@ func TestBlockedJobIsPending(t *testing.T) {
 		t.Run(reason, func(t *testing.T) {
 			got := Next(builders.TrainJob("a"), Observed{Blocked: &Cause{reason, "because of b"}}, builders.At(1))
 			expect(t, "verdict", verdict{trainer.TrainJobPending, reason, "because of b"}, verdictOf(t, got))
-			expect(t, "conditions", []string{"Pending=True " + reason + " @1"}, lines(got.Conditions))
+			expect(t, "state", []string{"Pending " + reason + " @1"}, lines(got))
 		})
 	}
 }
@@ -176,15 +176,14 @@ func TestFirstStatusOfAJobIsWhole(t *testing.T) {
 	now := builders.At(5).Add(700 * time.Millisecond)
 	stamp := metav1.NewTime(builders.At(5))
 	want := &trainer.TrainJobStatus{
-		State: trainer.TrainJobPending,
-		Conditions: []metav1.Condition{{
-			Type: "Pending", Status: metav1.ConditionTrue, Reason: trainer.ReasonWaitingForPods,
-			Message: `waiting for job "node" to start; if that lasts, the events of JobSet "a" and of its Jobs say why`, ObservedGeneration: 1, LastTransitionTime: stamp,
-		}},
-		JobsStatus:      []trainer.JobStatus{{Name: "node"}},
-		StartTime:       &stamp,
-		Nodes:           ptr.To[int32](2),
-		RuntimeSnapshot: seen.Snapshot,
+		State:              trainer.TrainJobPending,
+		Reason:             trainer.ReasonWaitingForPods,
+		Message:            `waiting for job "node" to start; if that lasts, the events of JobSet "a" and of its Jobs say why`,
+		LastTransitionTime: &stamp,
+		JobsStatus:         []trainer.JobStatus{{Name: "node"}},
+		StartTime:          &stamp,
+		Nodes:              ptr.To[int32](2),
+		RuntimeSnapshot:    seen.Snapshot,
 		Lifecycle: &trainer.LifecycleLimits{
 			TTLSecondsAfterFinished: ptr.To[int32](60), ActiveDeadlineSeconds: ptr.To[int64](600),
 		},

@@ -3,11 +3,9 @@ package trainjob
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
 )
@@ -18,8 +16,8 @@ type Change int
 const (
 	// Same: there is nothing to write.
 	Same Change = iota
-	// Details: only counters of jobsStatus or the wording of the state condition
-	// moved, and nothing waits for them.
+	// Details: only counters of jobsStatus or the wording of the message moved, and
+	// nothing waits for them.
 	Details
 	// Rewording: the API refuses what it refused before, in other words.
 	Rewording
@@ -32,9 +30,11 @@ func Compare(job *trainer.TrainJob, next *trainer.TrainJobStatus) Change {
 	if equality.Semantic.DeepEqual(&job.Status, next) {
 		return Same
 	}
-	rest := *next
+	rest := *next.DeepCopy()
 	rest.JobsStatus = job.Status.JobsStatus
-	rest.Conditions = withWordingOf(&job.Status, next)
+	if job.Status.State == next.State && job.Status.Reason == next.Reason {
+		takeWording(&rest, &job.Status)
+	}
 	if !equality.Semantic.DeepEqual(&job.Status, &rest) {
 		return Substantial
 	}
@@ -42,30 +42,21 @@ func Compare(job *trainer.TrainJob, next *trainer.TrainJobStatus) Change {
 	if active(job.Status.JobsStatus) > 0 && active(next.JobsStatus) == 0 {
 		return Substantial
 	}
-	if c := stateCondition(next); c != nil && c.Reason == trainer.ReasonCreationFailed {
+	if next.Reason == trainer.ReasonCreationFailed {
 		return Rewording
 	}
 	return Details
 }
 
-// withWordingOf is the conditions of `next` with the message of the old state
-// condition, if state and reason are still the same.
-func withWordingOf(old, next *trainer.TrainJobStatus) []metav1.Condition {
-	was, is := stateCondition(old), stateCondition(next)
-	if was == nil || is == nil || was.Type != is.Type || was.Reason != is.Reason {
-		return next.Conditions
+// takeWording gives a status the message that another one of the same state and reason
+// has, in the field and in the condition.
+func takeWording(status, from *trainer.TrainJobStatus) {
+	status.Message = from.Message
+	is := meta.FindStatusCondition(status.Conditions, string(status.State))
+	was := meta.FindStatusCondition(from.Conditions, string(status.State))
+	if is != nil && was != nil {
+		is.Message = was.Message
 	}
-	conditions := slices.Clone(next.Conditions)
-	meta.FindStatusCondition(conditions, is.Type).Message = was.Message
-	return conditions
-}
-
-// stateCondition is the condition that status.state names, nil if there is none yet.
-func stateCondition(status *trainer.TrainJobStatus) *metav1.Condition {
-	if status.State == "" {
-		return nil
-	}
-	return meta.FindStatusCondition(status.Conditions, string(status.State))
 }
 
 func active(jobs []trainer.JobStatus) (sum int32) {

@@ -53,6 +53,8 @@ func TestCompare(t *testing.T) {
 		},
 		"the state differs":       {change: func(s *status) { s.State = trainer.TrainJobRunning }, want: Substantial},
 		"a condition was added":   {change: func(s *status) { s.Conditions = []metav1.Condition{{Type: "X"}} }, want: Substantial},
+		"the reason differs":      {change: func(s *status) { s.Reason = trainer.ReasonCreationFailed }, want: Substantial},
+		"the message differs":     {change: func(s *status) { s.Message = "in other words" }, want: Details},
 		"the start time appeared": {change: func(s *status) { s.StartTime = nil }, want: Substantial},
 		"a counter moved and so did something else": {
 			active: 1, change: func(s *status) { s.JobsStatus[0].Ready, s.Nodes = 1, ptr.To[int32](2) }, want: Substantial,
@@ -61,6 +63,7 @@ func TestCompare(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			job := builders.TrainJob("a", func(job *trainer.TrainJob) {
+				job.Status.State, job.Status.Reason, job.Status.Message = trainer.TrainJobPending, trainer.ReasonWaitingForPods, "waiting"
 				job.Status.JobsStatus = counting(tc.active)
 				job.Status.StartTime = ptr.To(metav1.NewTime(builders.At(1)))
 			})
@@ -71,6 +74,17 @@ func TestCompare(t *testing.T) {
 			expect(t, "change", tc.want, Compare(job, next))
 		})
 	}
+}
+
+func TestTheWordingOfAConditionFollowsThatOfTheState(t *testing.T) {
+	quota := &Cause{trainer.ReasonCreationFailed, "exceeded quota"}
+	suspended := step(builders.TrainJob("a", builders.Suspended(true)), 1, Observed{})
+	next := Next(suspended, Observed{Blocked: quota}, builders.At(2))
+	expect(t, "a suspended job will be blocked", Details, Compare(suspended, next))
+
+	refused := step(builders.TrainJob("a"), 1, Observed{Blocked: quota})
+	next = Next(refused, Observed{Blocked: &Cause{trainer.ReasonCreationFailed, "exceeded quota by 2"}}, builders.At(2))
+	expect(t, "a refusal in other words", Rewording, Compare(refused, next))
 }
 
 func TestStatusPatchHoldsOnlyWhatDiffers(t *testing.T) {

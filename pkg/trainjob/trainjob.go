@@ -155,8 +155,8 @@ func RetryAfter(job *trainer.TrainJob, now time.Time) time.Duration {
 
 // inState is how long the job has been in its state, or in existence.
 func inState(job *trainer.TrainJob, now time.Time) time.Duration {
-	if c := stateCondition(&job.Status); c != nil {
-		return now.Sub(c.LastTransitionTime.Time)
+	if since := job.Status.LastTransitionTime; since != nil {
+		return now.Sub(since.Time)
 	}
 	return now.Sub(job.CreationTimestamp.Time)
 }

@@ -53,24 +53,24 @@ func TestFinished(t *testing.T) {
 		deadline bool // FailedFor DeadlineExceeded
 	}{
 		"new":       {job: builders.TrainJob("a")},
-		"pending":   {job: builders.TrainJob("a", builders.Condition("Pending", "WaitingForPods", builders.At(1)))},
-		"running":   {job: builders.TrainJob("a", builders.Condition("Running", "PodsReady", builders.At(1)))},
-		"suspended": {job: builders.TrainJob("a", builders.Condition("Suspended", "Suspended", builders.At(1)))},
+		"pending":   {job: builders.TrainJob("a", builders.State("Pending", "WaitingForPods", builders.At(1)))},
+		"running":   {job: builders.TrainJob("a", builders.State("Running", "PodsReady", builders.At(1)))},
+		"suspended": {job: builders.TrainJob("a", builders.State("Suspended", "Suspended", builders.At(1)))},
 		"state says Complete but no condition does": {
 			job: builders.TrainJob("a", func(job *trainer.TrainJob) { job.Status.State = trainer.TrainJobComplete }),
 		},
 		"complete": {
-			job: builders.TrainJob("a", builders.Condition("Complete", "AllJobsCompleted", builders.At(7))), at: builders.At(7), end: trainer.TrainJobComplete,
+			job: builders.TrainJob("a", builders.State("Complete", "AllJobsCompleted", builders.At(7))), at: builders.At(7), end: trainer.TrainJobComplete,
 		},
 		"complete with a reason that reads like a deadline": {
-			job: builders.TrainJob("a", builders.Condition("Complete", "DeadlineExceeded", builders.At(7))), at: builders.At(7), end: trainer.TrainJobComplete,
+			job: builders.TrainJob("a", builders.State("Complete", "DeadlineExceeded", builders.At(7))), at: builders.At(7), end: trainer.TrainJobComplete,
 		},
 		"failed for the deadline": {
-			job: builders.TrainJob("a", builders.Condition("Failed", "DeadlineExceeded", builders.At(7))),
+			job: builders.TrainJob("a", builders.State("Failed", "DeadlineExceeded", builders.At(7))),
 			at:  builders.At(7), end: trainer.TrainJobFailed, deadline: true,
 		},
 		"failed for something else": {
-			job: builders.TrainJob("a", builders.Condition("Failed", "FailedJobs", builders.At(7))), at: builders.At(7), end: trainer.TrainJobFailed,
+			job: builders.TrainJob("a", builders.State("Failed", "FailedJobs", builders.At(7))), at: builders.At(7), end: trainer.TrainJobFailed,
 		},
 	}
 	for name, tc := range cases {
@@ -123,7 +123,7 @@ func TestLimitsAreRecordedOnce(t *testing.T) {
 }
 
 func TestTTLCountsFromTheEnd(t *testing.T) {
-	ended := builders.Condition("Failed", "FailedJobs", builders.At(100))
+	ended := builders.State("Failed", "FailedJobs", builders.At(100))
 	job := builders.TrainJob("a", builders.TTL(15), ended)
 	expect(t, "before", lifetime.Verdict{Kind: lifetime.Wait, Wait: 5 * time.Second}, TTL(job, builders.At(110)))
 	expect(t, "after", lifetime.Verdict{Kind: lifetime.Expired}, TTL(job, builders.At(115)))
@@ -176,7 +176,7 @@ func TestOwnerReference(t *testing.T) {
 }
 
 func TestRetryAfterGrowsWithTheTimeInTheState(t *testing.T) {
-	refused := builders.Condition("Pending", trainer.ReasonCreationFailed, builders.At(100))
+	refused := builders.State("Pending", trainer.ReasonCreationFailed, builders.At(100))
 	for now, want := range map[int]time.Duration{0: time.Second, 100: time.Second, 107: 7 * time.Second, 9000: 45 * time.Second} {
 		expect(t, "wait", want, RetryAfter(builders.TrainJob("a", refused), builders.At(now)))
 	}
@@ -192,7 +192,7 @@ func TestRecheckAfterGrowsWithTheTimeInTheState(t *testing.T) {
 		"with a clock behind":              {builders.TrainJob("a"), builders.At(-60), 5 * time.Second},
 		"later":                            {builders.TrainJob("a"), builders.At(20), 20 * time.Second},
 		"in the end":                       {builders.TrainJob("a"), builders.At(7200), time.Minute},
-		"from the state and not the birth": {builders.TrainJob("a", builders.Condition("Pending", trainer.ReasonSnapshotConflict, builders.At(7190))), builders.At(7200), 10 * time.Second},
+		"from the state and not the birth": {builders.TrainJob("a", builders.State("Pending", trainer.ReasonSnapshotConflict, builders.At(7190))), builders.At(7200), 10 * time.Second},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) { expect(t, "wait", tc.want, RecheckAfter(tc.job, tc.now)) })
@@ -203,7 +203,7 @@ func TestInheritedIsAStatusThatIsNotOurs(t *testing.T) {
 	stateless := func(job *trainer.TrainJob) { job.Status.State = "" }
 	counted := func(job *trainer.TrainJob) { job.Status.JobsStatus = []trainer.JobStatus{{Name: "node", Ready: 1}} }
 	ours := func(job *trainer.TrainJob) { job.Status.Lifecycle = &trainer.LifecycleLimits{} }
-	suspended := builders.Condition("Suspended", "Suspended", builders.At(1))
+	suspended := builders.State("Suspended", "Suspended", builders.At(1))
 	cases := map[string]struct {
 		opts []builders.JobOption
 		want bool

@@ -50,7 +50,7 @@ func TestPromisesHoldOnEveryPath(t *testing.T) {
 	}
 	// A walk that never gets anywhere would prove nothing.
 	for _, from := range []trainer.TrainJobState{trainer.TrainJobPending, trainer.TrainJobSuspended, trainer.TrainJobRunning} {
-		for _, to := range states {
+		for _, to := range conditionTypes {
 			if seen[fmt.Sprintf("%s to %s", from, to)] == 0 {
 				t.Errorf("no walk went from %s to %s", from, to)
 			}
@@ -157,12 +157,12 @@ func (w *walk) othersWrite() {
 			ProgressPercentage: ptr.To(w.random.Int31n(100)), LastUpdatedTime: w.stamp(),
 		}
 	case 6:
-		status.State = append(states, "")[w.random.Intn(len(states)+1)]
+		status.State = append(conditionTypes, "")[w.random.Intn(len(conditionTypes)+1)]
 	case 7:
-		w.meddle(states[w.random.Intn(3)]) // a state that is not terminal
+		w.meddle(conditionTypes[w.random.Intn(3)]) // a state that is not terminal
 	case 8:
 		if w.one(8) {
-			w.meddle(states[3+w.random.Intn(2)])
+			w.meddle(conditionTypes[3+w.random.Intn(2)])
 			w.meddled = true
 		}
 	}
@@ -183,15 +183,17 @@ func (w *walk) checkState(next *trainer.TrainJobStatus) {
 	if !w.meddled {
 		verdictOf(w.t, next)
 	}
-	if !meta.IsStatusConditionTrue(next.Conditions, string(next.State)) {
-		w.t.Errorf("status.state is %q and the condition of that name is not True", next.State)
-	}
 	if !Finished(w.job) {
+		if next.State == "" || next.Reason == "" {
+			w.t.Errorf("state %q for the reason %q", next.State, next.Reason)
+		}
 		return
 	}
 	want := w.job.Status.DeepCopy()
 	want.JobsStatus = next.JobsStatus
-	want.State = next.State // another writer may have changed it
+	if end := terminalCondition(w.job); want.State != trainer.TrainJobState(end.Type) { // another writer has changed it
+		want.State, want.Reason, want.Message = trainer.TrainJobState(end.Type), end.Reason, end.Message
+	}
 	w.same("status of a finished job", want, next)
 	w.same("end of a finished job", terminalCondition(w.job).Type, string(next.State))
 }
@@ -225,6 +227,16 @@ func (w *walk) checkTimes(next *trainer.TrainJobStatus) {
 		}
 		w.same("lastTransitionTime of "+c.Type, want, c.LastTransitionTime)
 	}
+	if !Finished(w.job) {
+		want := &stamp
+		if before.State == next.State && before.LastTransitionTime != nil {
+			want = before.LastTransitionTime
+		}
+		w.same("lastTransitionTime of the state", want, next.LastTransitionTime)
+	}
+	if before.ResumeTime != nil && next.ResumeTime == nil {
+		w.t.Error("a resume is forgotten")
+	}
 	if before.StartTime != nil {
 		w.same("startTime", before.StartTime, next.StartTime)
 	}
@@ -232,7 +244,7 @@ func (w *walk) checkTimes(next *trainer.TrainJobStatus) {
 	case w.meddled:
 	case Finished(w.job):
 		w.same("completionTime", before.CompletionTime, next.CompletionTime)
-	case meta.IsStatusConditionTrue(next.Conditions, "Complete") || meta.IsStatusConditionTrue(next.Conditions, "Failed"):
+	case next.State == trainer.TrainJobComplete || next.State == trainer.TrainJobFailed:
 		w.same("completionTime", &stamp, next.CompletionTime)
 	default:
 		w.same("completionTime", (*metav1.Time)(nil), next.CompletionTime)

@@ -35,7 +35,7 @@ spec:
 
 func TestNoJobIsLocked(t *testing.T) {
 	deleted := func(job *trainer.TrainJob) { job.DeletionTimestamp = &metav1.Time{Time: now} }
-	finished := builders.Condition(string(trainer.TrainJobComplete), "AllJobsCompleted", now)
+	finished := builders.State(trainer.TrainJobComplete, "AllJobsCompleted", now)
 	for name, c := range map[string]struct {
 		before, after string
 		both, change  builders.JobOption

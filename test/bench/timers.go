@@ -310,7 +310,8 @@ func (a *arena) createFinished(ctx context.Context, job *trainer.TrainJob, finis
 	}
 	stamp := metav1.NewTime(finish)
 	created.Status = trainer.TrainJobStatus{
-		State: trainer.TrainJobComplete, CompletionTime: &stamp, Nodes: ptr.To[int32](jobNodes),
+		State: trainer.TrainJobComplete, Reason: "AllJobsCompleted", Message: "jobset completed successfully",
+		LastTransitionTime: &stamp, CompletionTime: &stamp, Nodes: ptr.To[int32](jobNodes),
 		Lifecycle: &trainer.LifecycleLimits{TTLSecondsAfterFinished: job.Spec.TTLSecondsAfterFinished},
 		Conditions: []metav1.Condition{{
 			Type: string(trainer.TrainJobComplete), Status: metav1.ConditionTrue, Reason: "AllJobsCompleted",

@@ -85,19 +85,26 @@ func Patches(patches ...trainer.RuntimePatch) JobOption {
 	return func(job *trainer.TrainJob) { job.Spec.RuntimePatches = append(job.Spec.RuntimePatches, patches...) }
 }
 
-// Condition appends a condition that is True since `since`. If it is one of the five
-// states, status.state names it.
+// State puts the job into one of the five states, for a reason and since a moment, as the
+// controller does: with a condition only where there is one of the state.
+func State(state trainer.TrainJobState, reason string, since time.Time) JobOption {
+	return func(job *trainer.TrainJob) {
+		stamp := metav1.NewTime(since)
+		job.Status.State, job.Status.Reason, job.Status.Message = state, reason, reason+"."
+		job.Status.LastTransitionTime = &stamp
+		if state != trainer.TrainJobPending && state != trainer.TrainJobRunning {
+			Condition(string(state), reason, since)(job)
+		}
+	}
+}
+
+// Condition appends a condition that is True since `since`, and nothing else.
 func Condition(conditionType, reason string, since time.Time) JobOption {
 	return func(job *trainer.TrainJob) {
 		job.Status.Conditions = append(job.Status.Conditions, metav1.Condition{
 			Type: conditionType, Status: metav1.ConditionTrue, Reason: reason, Message: reason + ".",
-			ObservedGeneration: job.Generation, LastTransitionTime: metav1.NewTime(since),
+			LastTransitionTime: metav1.NewTime(since),
 		})
-		switch state := trainer.TrainJobState(conditionType); state {
-		case trainer.TrainJobPending, trainer.TrainJobSuspended, trainer.TrainJobRunning,
-			trainer.TrainJobComplete, trainer.TrainJobFailed:
-			job.Status.State = state
-		}
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -125,8 +124,8 @@ func (s *story) look(ctx context.Context) (*trainer.TrainJob, error) {
 	for i := range pods.Items {
 		s.say("pod", "%s %s", pods.Items[i].Name, podState(&pods.Items[i]))
 	}
-	if c := meta.FindStatusCondition(job.Status.Conditions, string(job.Status.State)); c != nil {
-		s.say("TrainJob", "%s: %s (%s)", job.Status.State, c.Reason, c.Message)
+	if job.Status.State != "" {
+		s.say("TrainJob", "%s: %s (%s)", job.Status.State, job.Status.Reason, job.Status.Message)
 	}
 	return job, nil
 }

@@ -14,7 +14,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -293,32 +292,36 @@ func (e *Env) AwaitState(t *testing.T, namespace, name string, state trainer.Tra
 		if wrong := Broken(job); wrong != "" {
 			t.Fatal(wrong)
 		}
-		condition := meta.FindStatusCondition(job.Status.Conditions, string(state))
-		if job.Status.State == state && condition != nil && (reason == "" || condition.Reason == reason) {
+		if job.Status.State == state && (reason == "" || job.Status.Reason == reason) {
 			return ""
 		}
-		return fmt.Sprintf("TrainJob %s is %s, want %s/%s; conditions: %s", name, job.Status.State, state, reason, describe(job.Status.Conditions))
+		return fmt.Sprintf("TrainJob %s is %s/%s (%s), want %s/%s; conditions: %s",
+			name, job.Status.State, job.Status.Reason, job.Status.Message, state, reason, describe(job.Status.Conditions))
 	})
 	return job
 }
 
-// Broken says which promise about states a status breaks, "" if none: exactly one
-// state condition is True, and status.state names it.
+// Broken says which promise about states a status breaks, "" if none: of the conditions of
+// the five states there is none while a job waits or runs, and else exactly that of the
+// state, True and with its reason and message.
 func Broken(job *trainer.TrainJob) string {
-	if job.Status.State == "" && len(job.Status.Conditions) == 0 {
+	status := &job.Status
+	if status.State == "" && status.Lifecycle == nil {
 		return "" // not synced yet
 	}
-	var states []string
-	for _, c := range job.Status.Conditions {
+	var want, got []string
+	switch status.State {
+	case trainer.TrainJobSuspended, trainer.TrainJobComplete, trainer.TrainJobFailed:
+		want = append(want, fmt.Sprintf("%s=True/%s (%s)", status.State, status.Reason, status.Message))
+	}
+	for _, c := range status.Conditions {
 		switch trainer.TrainJobState(c.Type) {
 		case trainer.TrainJobPending, trainer.TrainJobSuspended, trainer.TrainJobRunning, trainer.TrainJobComplete, trainer.TrainJobFailed:
-			if c.Status == metav1.ConditionTrue {
-				states = append(states, c.Type)
-			}
+			got = append(got, describe([]metav1.Condition{c}))
 		}
 	}
-	if len(states) != 1 || states[0] != string(job.Status.State) {
-		return fmt.Sprintf("TrainJob %s: status.state is %q and the True state conditions are %v, want exactly that one", job.Name, job.Status.State, states)
+	if !slices.Equal(want, got) {
+		return fmt.Sprintf("TrainJob %s: status.state is %q and the conditions of states are %v, want %v", job.Name, status.State, got, want)
 	}
 	return ""
 }

@@ -18,6 +18,12 @@ import (
 
 // trainJob has a SlurmRuntime and is in a state.
 func trainJob(state, reason string, suspend bool) *unstructured.Unstructured {
+	conditions := []any{}
+	if state == "Suspended" || state == "Complete" || state == "Failed" {
+		conditions = append(conditions, map[string]any{
+			"type": state, "status": "True", "reason": reason, "message": "because", "lastTransitionTime": "2026-03-01T12:00:00Z",
+		})
+	}
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob",
 		"metadata": map[string]any{"name": "a", "namespace": "default", "uid": "a-uid", "resourceVersion": "1"},
@@ -26,10 +32,8 @@ func trainJob(state, reason string, suspend bool) *unstructured.Unstructured {
 			"managedBy":  "trainer.kubeflow.org/trainjob-controller", "suspend": suspend,
 		},
 		"status": map[string]any{
-			"state": state, "startTime": "2026-03-01T12:00:00Z",
-			"conditions": []any{map[string]any{
-				"type": state, "status": "True", "reason": reason, "message": "because", "lastTransitionTime": "2026-03-01T12:00:00Z",
-			}},
+			"state": state, "reason": reason, "message": "because", "startTime": "2026-03-01T12:00:00Z",
+			"conditions": conditions,
 		},
 	}}
 }

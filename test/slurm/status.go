@@ -7,15 +7,13 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 )
-
-// stateConditions are those of which exactly one is True.
-var stateConditions = []string{"Pending", "Suspended", "Running", "Complete", "Failed"}
 
 func finished(trainJob *unstructured.Unstructured) bool {
 	for _, c := range conditionsOf(trainJob) {
@@ -60,14 +58,27 @@ func stateOf(job *batchv1.Job, suspended bool) (state, reason, message string) {
 }
 
 // report writes the state of a TrainJob if it is another one than before: one patch of
-// the conditions, status.state and the counters, that fails if somebody else was faster.
+// state, conditions and counters, that fails if somebody else was faster.
 func (b *builder) report(ctx context.Context, trainJob *unstructured.Unstructured, job *batchv1.Job, suspended bool) error {
 	state, reason, message := stateOf(job, suspended)
-	conditions, changed := entered(conditionsOf(trainJob), state, reason, message, metav1.NewTime(time.Now().UTC().Truncate(time.Second)))
-	if !changed {
+	was, _, _ := unstructured.NestedString(trainJob.Object, "status", "state")
+	because, _, _ := unstructured.NestedString(trainJob.Object, "status", "reason")
+	if was == state && because == reason {
 		return nil
 	}
-	status := map[string]any{"state": state, "conditions": conditions}
+	now := metav1.NewTime(time.Now().UTC().Truncate(time.Second))
+	status := map[string]any{
+		"state": state, "reason": reason, "message": message, "conditions": entered(conditionsOf(trainJob), state, reason, message, now),
+	}
+	if was != state {
+		status["lastTransitionTime"] = now
+	}
+	if was == "Suspended" && (state == "Pending" || state == "Running") {
+		status["resumeTime"] = now
+	}
+	if state == "Complete" || state == "Failed" {
+		status["completionTime"] = now
+	}
 	if job != nil {
 		status["jobsStatus"] = []map[string]any{{
 			"name": "batch", "active": job.Status.Active, "ready": ptr.Deref(job.Status.Ready, 0),
@@ -85,38 +96,17 @@ func (b *builder) report(ctx context.Context, trainJob *unstructured.Unstructure
 	return err
 }
 
-// entered makes one state condition True and the others that are there False. The
-// conditions of other types stay as they are.
-func entered(conditions []metav1.Condition, state, reason, message string, now metav1.Time) ([]metav1.Condition, bool) {
-	changed, found := false, false
-	for i := range conditions {
-		c := &conditions[i]
-		want := metav1.ConditionFalse
-		switch {
-		case c.Type == state:
-			want, found = metav1.ConditionTrue, true
-		case !isState(c.Type):
+// entered is the conditions of a job in a state: that of the state, if it is one of those
+// that are conditions too, and those of others.
+func entered(conditions []metav1.Condition, state, reason, message string, now metav1.Time) []metav1.Condition {
+	for _, t := range []string{"Suspended", "Complete", "Failed"} {
+		if t != state {
+			meta.RemoveStatusCondition(&conditions, t)
 			continue
 		}
-		if c.Status == want && (want == metav1.ConditionFalse || c.Reason == reason) {
-			continue
-		}
-		if c.Status != want {
-			c.LastTransitionTime = now
-		}
-		c.Status, c.Reason, c.Message, changed = want, reason, message, true
+		meta.SetStatusCondition(&conditions, metav1.Condition{
+			Type: state, Status: metav1.ConditionTrue, Reason: reason, Message: message, LastTransitionTime: now,
+		})
 	}
-	if !found {
-		conditions = append(conditions, metav1.Condition{Type: state, Status: metav1.ConditionTrue, Reason: reason, Message: message, LastTransitionTime: now})
-	}
-	return conditions, changed || !found
-}
-
-func isState(conditionType string) bool {
-	for _, s := range stateConditions {
-		if s == conditionType {
-			return true
-		}
-	}
-	return false
+	return conditions
 }

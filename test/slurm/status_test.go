@@ -34,25 +34,25 @@ func TestConditionsAreReadFromATrainJob(t *testing.T) {
 	}
 }
 
-func TestOneStateConditionIsTrue(t *testing.T) {
-	healthy := condition("Healthy", "True", "Fine", then)
+func TestOnlyQueuedAndEndedJobsHaveAConditionOfTheirState(t *testing.T) {
+	healthy, suspended := condition("Healthy", "True", "Fine", then), condition("Suspended", "True", "S", then)
 	cases := map[string]struct {
-		before, want []metav1.Condition
+		before []metav1.Condition
+		state  string
+		want   []metav1.Condition
 	}{
-		"the first one":             {nil, []metav1.Condition{condition("Running", "True", "R", now)}},
-		"another takes its place":   {[]metav1.Condition{condition("Pending", "True", "P", then)}, []metav1.Condition{condition("Pending", "False", "R", now), condition("Running", "True", "R", now)}},
-		"it stays as it is":         {[]metav1.Condition{condition("Running", "True", "R", then)}, nil},
-		"for another reason":        {[]metav1.Condition{condition("Running", "True", "Q", then)}, []metav1.Condition{condition("Running", "True", "R", then)}},
-		"others' stay as they are":  {[]metav1.Condition{healthy}, []metav1.Condition{healthy, condition("Running", "True", "R", now)}},
-		"those left before stay so": {[]metav1.Condition{condition("Suspended", "False", "Resumed", then), condition("Running", "True", "R", then)}, nil},
+		"none while it runs":        {nil, "Running", nil},
+		"that of the queue":         {nil, "Suspended", []metav1.Condition{condition("Suspended", "True", "R", now)}},
+		"which stays since then":    {[]metav1.Condition{suspended}, "Suspended", []metav1.Condition{condition("Suspended", "True", "R", then)}},
+		"and goes with the resume":  {[]metav1.Condition{suspended}, "Pending", []metav1.Condition{}},
+		"that of the end":           {[]metav1.Condition{suspended}, "Complete", []metav1.Condition{condition("Complete", "True", "R", now)}},
+		"others' stay as they are":  {[]metav1.Condition{healthy}, "Running", []metav1.Condition{healthy}},
+		"others' stay at the end":   {[]metav1.Condition{healthy}, "Failed", []metav1.Condition{healthy, condition("Failed", "True", "R", now)}},
+		"others' outlive the queue": {[]metav1.Condition{suspended, healthy}, "Running", []metav1.Condition{healthy}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, changed := entered(tc.before, "Running", "R", "because", now)
-			if changed != (tc.want != nil) {
-				t.Fatalf("changed: %t", changed)
-			}
-			if diff := cmp.Diff(tc.want, got); changed && diff != "" {
+			if diff := cmp.Diff(tc.want, entered(tc.before, tc.state, "R", "because", now)); diff != "" {
 				t.Errorf("conditions (-want +got):\n%s", diff)
 			}
 		})

@@ -1,12 +1,11 @@
 package v1alpha1
 
-// TrainJobState is the one state a TrainJob is in. It is also the type of the one
-// state condition which is True.
+// TrainJobState is the one state a TrainJob is in. Suspended, Complete and Failed are
+// also the types of the conditions that a TrainJob can have.
 // +kubebuilder:validation:Enum=Pending;Suspended;Running;Complete;Failed
 type TrainJobState string
 
-// The five states. After the first sync of a TrainJob exactly one of the
-// conditions of these types is True and status.state names it.
+// The five states. After the first sync of a TrainJob status.state is one of them.
 const (
 	// TrainJobPending: not running yet, either waiting or blocked. Clears itself.
 	TrainJobPending TrainJobState = "Pending"
@@ -20,7 +19,7 @@ const (
 	TrainJobFailed TrainJobState = "Failed"
 )
 
-// Reasons of the Pending condition.
+// Reasons of the state Pending.
 const (
 	ReasonWaitingForRuntime = "WaitingForRuntime"
 	ReasonRuntimeInvalid    = "RuntimeInvalid"
@@ -33,12 +32,10 @@ const (
 	ReasonExternalRuntime   = "ExternalRuntime"
 )
 
-// Reasons of the other state conditions. A condition which is False because
-// another state took its place carries that state's name as its reason, but for
-// Suspended, which goes False with ReasonResumed.
+// Reasons of the other states. Complete, and Failed but for these two, have the reason of
+// the JobSet's end.
 const (
 	ReasonSuspended = "Suspended"
-	ReasonResumed   = "Resumed"
 	ReasonPodsReady = "PodsReady"
 
 	ReasonDeadlineExceeded            = "DeadlineExceeded"

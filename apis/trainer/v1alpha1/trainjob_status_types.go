@@ -7,11 +7,26 @@ import (
 
 // TrainJobStatus is what the controller has seen and decided.
 type TrainJobStatus struct {
-	// state is the one state condition that is True.
+	// state is the one state the job is in.
 	// +optional
 	State TrainJobState `json:"state,omitempty"`
 
-	// conditions: the five states (exactly one is True) and conditions of others.
+	// reason says in one CamelCase word why the job is in its state.
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	Reason string `json:"reason,omitempty"`
+
+	// message says it in a sentence.
+	// +kubebuilder:validation:MaxLength=32768
+	// +optional
+	Message string `json:"message,omitempty"`
+
+	// lastTransitionTime is when the job came into its state.
+	// +optional
+	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitempty"`
+
+	// conditions: Suspended while the job is, Complete or Failed once it is, and those of
+	// others. There are none while a job waits or runs: clients take any for not running.
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=32
@@ -34,6 +49,19 @@ type TrainJobStatus struct {
 	// has a builder of its own, when the job was first left to that builder.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
+
+	// firstRunningTime is when the job was first seen Running.
+	// +optional
+	FirstRunningTime *metav1.Time `json:"firstRunningTime,omitempty"`
+
+	// resumeTime is when the job was last seen resumed; unset if it never was suspended.
+	// +optional
+	ResumeTime *metav1.Time `json:"resumeTime,omitempty"`
+
+	// restarts is how many times JobSet has restarted the job after failures.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	Restarts int32 `json:"restarts,omitempty"`
 
 	// completionTime is when the job became Complete or Failed.
 	// +optional

@@ -56,7 +56,7 @@ func newWebhookOptions() WebhookOptions {
 }
 
 func (o *WebhookOptions) addFlags(fs *pflag.FlagSet) {
-	fs.BoolVar(&o.Enabled, "webhook", o.Enabled, "Serve the admission webhooks. Without them mistakes show in a TrainJob's conditions instead of at kubectl apply.")
+	fs.BoolVar(&o.Enabled, "webhook", o.Enabled, "Serve the admission webhooks. Without them mistakes show in a TrainJob's status instead of at kubectl apply.")
 	fs.StringVar(&o.BindAddress, "webhook-bind-address", o.BindAddress, "Address, host:port, on which the webhooks are served.")
 	fs.StringVar(&o.CertDir, "webhook-cert-dir", o.CertDir, "Folder with tls.crt, tls.key and perhaps ca.crt, kept by somebody else such as cert-manager and read again when they change. Without it the controller makes and rotates its own certificate.")
 	fs.StringVar(&o.SecretName, "webhook-secret-name", o.SecretName, "Secret with the controller's own certificate.")

@@ -274,7 +274,7 @@ func TestHelpersThatAreRefused(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			job := builders.TrainJob("a", builders.Condition("Pending", trainer.ReasonWaitingForPods, builders.At(1)))
+			job := builders.TrainJob("a", builders.State("Pending", trainer.ReasonWaitingForPods, builders.At(1)))
 			f := needyFixture(t, job)
 			react := func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, tc.err }
 			f.podGroups.PrependReactor(tc.verb, tc.resource, react)
@@ -343,7 +343,7 @@ func TestResumeWaitsForHelpersAndRenewsNone(t *testing.T) {
 }
 
 func TestTheGroupOfAFinishedJobIsDeletedOnce(t *testing.T) {
-	finished := builders.TrainJob("a", builders.Condition("Complete", "AllJobsCompleted", builders.At(5)))
+	finished := builders.TrainJob("a", builders.State("Complete", "AllJobsCompleted", builders.At(5)))
 	going := podGroup(finished, nil)
 	going.SetDeletionTimestamp(&metav1.Time{Time: builders.At(9)})
 	going.SetFinalizers([]string{"test/hold"})
@@ -359,7 +359,7 @@ func TestTheGroupOfAFinishedJobIsDeletedOnce(t *testing.T) {
 		"a stranger's stays":             {finished, podGroup(nil, nil), nil},
 		"one that is going away already": {finished, going, nil},
 		"one that is gone":               {finished, nil, nil},
-		"a deleted job's goes with it":   {builders.TrainJob("a", beingDeleted, builders.Condition("Complete", "AllJobsCompleted", builders.At(5))), podGroup(finished, nil), nil},
+		"a deleted job's goes with it":   {builders.TrainJob("a", beingDeleted, builders.State("Complete", "AllJobsCompleted", builders.At(5))), podGroup(finished, nil), nil},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -381,7 +381,7 @@ func TestTheGroupOfAFinishedJobIsDeletedOnce(t *testing.T) {
 }
 
 func TestAGroupThatCannotBeDeletedIsTriedAgain(t *testing.T) {
-	job := builders.TrainJob("a", builders.Condition("Complete", "AllJobsCompleted", builders.At(5)))
+	job := builders.TrainJob("a", builders.State("Complete", "AllJobsCompleted", builders.At(5)))
 	for _, verb := range []string{"get", "delete"} {
 		t.Run(verb, func(t *testing.T) {
 			f := needyFixture(t, job)

@@ -12,9 +12,9 @@ import (
 func TestJobsThatHaveEndedGiveWayToOthers(t *testing.T) {
 	f := newFixture(t, builders.TrainJob("a"))
 	f.cached("trainjobs",
-		builders.TrainJob("failed", builders.Condition(string(trainer.TrainJobFailed), trainer.ReasonDeadlineExceeded, builders.At(1))),
-		builders.TrainJob("complete", builders.Condition(string(trainer.TrainJobComplete), "AllJobsCompleted", builders.At(1))),
-		builders.TrainJob("running", builders.Condition(string(trainer.TrainJobRunning), trainer.ReasonPodsReady, builders.At(1))),
+		builders.TrainJob("failed", builders.State(trainer.TrainJobFailed, trainer.ReasonDeadlineExceeded, builders.At(1))),
+		builders.TrainJob("complete", builders.State(trainer.TrainJobComplete, "AllJobsCompleted", builders.At(1))),
+		builders.TrainJob("running", builders.State(trainer.TrainJobRunning, trainer.ReasonPodsReady, builders.At(1))),
 	)
 	for name, want := range map[string]bool{"a": false, "running": false, "failed": true, "complete": true, "gone": true} {
 		if got := f.controller.ended(cache.ObjectName{Namespace: theJob.Namespace, Name: name}); got != want {

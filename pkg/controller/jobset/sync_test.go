@@ -138,12 +138,10 @@ func (f *fixture) pending() (reason, message string) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	for _, c := range job.Status.Conditions {
-		if c.Type == string(trainer.TrainJobPending) && c.Status == metav1.ConditionTrue {
-			return c.Reason, c.Message
-		}
+	if job.Status.State == trainer.TrainJobPending {
+		return job.Status.Reason, job.Status.Message
 	}
-	f.t.Fatalf("the job is not Pending: %v", job.Status.Conditions)
+	f.t.Fatalf("the job is not Pending: %v", job.Status)
 	return "", ""
 }
 
@@ -158,12 +156,12 @@ func TestSyncLeavesAloneWhatIsNotItsBusiness(t *testing.T) {
 	cases := map[string][]builders.JobOption{
 		"a job of another controller":       {builders.ManagedBy(trainer.ManagedByMultiKueue)},
 		"a job whose deadline has passed":   {builders.Deadline(5)},
-		"a finished job without a JobSet":   {builders.Condition("Complete", "Done", builders.At(1))},
+		"a finished job without a JobSet":   {builders.State("Complete", "Done", builders.At(1))},
 		"a job without snapshot and JobSet": nil,
 		"a job with a builder of its own":   {builders.OpaqueRuntime("slurm.example.com", "SlurmRuntime", "big")},
 		"an overdue one that has ended": {
 			builders.OpaqueRuntime("slurm.example.com", "SlurmRuntime", "big"),
-			builders.Condition("Failed", trainer.ReasonDeadlineExceeded, builders.At(1)),
+			builders.State("Failed", trainer.ReasonDeadlineExceeded, builders.At(1)),
 		},
 	}
 	for name, opts := range cases {
@@ -221,7 +219,7 @@ func TestSyncAsksBeforeItCreatesAgain(t *testing.T) {
 		"the job is another one now":   {builders.TrainJob("a", builders.UID("newer")), []string{"patch trainjobs/status"}},
 		"the job is being deleted":     {builders.TrainJob("a", started, beingDeleted), []string{"patch trainjobs/status"}},
 		"the job has been suspended":   {builders.TrainJob("a", started, builders.Suspended(true)), []string{"patch trainjobs/status"}},
-		"the job has finished":         {builders.TrainJob("a", started, builders.Condition("Failed", "DeadlineExceeded", builders.At(9))), []string{"patch trainjobs/status"}},
+		"the job has finished":         {builders.TrainJob("a", started, builders.State("Failed", "DeadlineExceeded", builders.At(9))), []string{"patch trainjobs/status"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -333,7 +331,7 @@ func TestSyncTellsWhyAJobSetWasRefusedAndTriesAgain(t *testing.T) {
 }
 
 func TestSyncInATerminatingNamespaceSaysNothing(t *testing.T) {
-	job := builders.TrainJob("a", builders.Condition("Pending", trainer.ReasonWaitingForPods, builders.At(1)))
+	job := builders.TrainJob("a", builders.State("Pending", trainer.ReasonWaitingForPods, builders.At(1)))
 	f := newFixture(t, job)
 	f.cached("configmaps", snapshotOf(t, job))
 	refusal := apierrors.NewForbidden(schema.GroupResource{Resource: "jobsets"}, "a", errors.New("namespace is being terminated"))
@@ -382,8 +380,8 @@ func TestSyncResumesOnlyWhatIsStillWanted(t *testing.T) {
 }
 
 func TestSyncDeletesTheJobSetOfAnOverdueJobOnly(t *testing.T) {
-	job := builders.TrainJob("a", builders.Condition("Failed", trainer.ReasonDeadlineExceeded, builders.At(9)))
-	other := builders.TrainJob("a", builders.Condition("Failed", "FailedJobs", builders.At(9)))
+	job := builders.TrainJob("a", builders.State("Failed", trainer.ReasonDeadlineExceeded, builders.At(9)))
+	other := builders.TrainJob("a", builders.State("Failed", "FailedJobs", builders.At(9)))
 	cases := map[string]struct {
 		job    *trainer.TrainJob
 		jobSet *jobset.JobSet
@@ -408,7 +406,7 @@ func TestSyncDeletesTheJobSetOfAnOverdueJobOnly(t *testing.T) {
 }
 
 func TestSyncOfARefusedDeletionIsAnError(t *testing.T) {
-	job := builders.TrainJob("a", builders.Condition("Failed", trainer.ReasonDeadlineExceeded, builders.At(9)))
+	job := builders.TrainJob("a", builders.State("Failed", trainer.ReasonDeadlineExceeded, builders.At(9)))
 	f := newFixture(t, job)
 	f.cached("jobsets", builders.JobSetOf(job, builders.Jobs(builders.Ready("node"))))
 	f.refuse("delete", apierrors.NewForbidden(schema.GroupResource{Resource: "jobsets"}, "a", nil))

@@ -46,7 +46,7 @@ func TestTurnsAreTakenInOrderAndSoManyAtOnce(t *testing.T) {
 // JobSet.
 func overdue(t *testing.T) *fixture {
 	t.Helper()
-	job := builders.TrainJob("a", builders.Condition("Failed", trainer.ReasonDeadlineExceeded, builders.At(9)))
+	job := builders.TrainJob("a", builders.State("Failed", trainer.ReasonDeadlineExceeded, builders.At(9)))
 	f := newFixture(t, job)
 	js := builders.JobSetOf(job)
 	f.cached("jobsets", js)

@@ -48,10 +48,10 @@ var stateOptions = map[string]func(s situation) []builders.JobOption{
 	},
 	"resumed, not noted": in(trainer.TrainJobSuspended, trainer.ReasonSuspended),
 	"resumed": func(s situation) []builders.JobOption {
-		return append(in(trainer.TrainJobSuspended, trainer.ReasonResumed)(s), func(job *trainer.TrainJob) {
-			job.Status.Conditions[0].Status = metav1.ConditionFalse
-			job.Status.Conditions[0].LastTransitionTime = metav1.NewTime(builders.At(s.resumed))
-		}, builders.Condition(string(trainer.TrainJobPending), trainer.ReasonWaitingForPods, builders.At(s.resumed)))
+		return []builders.JobOption{
+			func(job *trainer.TrainJob) { job.Status.ResumeTime = &metav1.Time{Time: builders.At(s.resumed)} },
+			builders.State(trainer.TrainJobPending, trainer.ReasonWaitingForPods, builders.At(s.resumed)),
+		}
 	},
 	"Complete":         in(trainer.TrainJobComplete, "AllJobsCompleted"),
 	"Failed":           in(trainer.TrainJobFailed, "FailedJobs"),
@@ -78,7 +78,7 @@ func in(state trainer.TrainJobState, reason string) func(situation) []builders.J
 		if state == trainer.TrainJobComplete || state == trainer.TrainJobFailed {
 			since = s.finished
 		}
-		return []builders.JobOption{builders.Condition(string(state), reason, builders.At(since))}
+		return []builders.JobOption{builders.State(state, reason, builders.At(since))}
 	}
 }
 
@@ -247,8 +247,7 @@ func (f *fixture) outcome(s situation, job *trainer.TrainJob, sync queue.SyncFun
 	if ends := terminal(after); len(ends) != 1 {
 		f.t.Fatalf("%s: ends as %v", s, ends)
 	}
-	end := meta.FindStatusCondition(after.Status.Conditions, string(after.Status.State))
-	return fmt.Sprintf("%s for %s", end.Type, end.Reason)
+	return fmt.Sprintf("%s for %s", after.Status.State, after.Status.Reason)
 }
 
 var trainJobs = trainer.SchemeGroupVersion.WithResource("trainjobs")

@@ -150,7 +150,7 @@ func slurm(job *trainer.TrainJob) {
 }
 
 func complete(at int) builders.JobOption {
-	return builders.Condition(string(trainer.TrainJobComplete), "AllJobsCompleted", builders.At(at))
+	return builders.State(trainer.TrainJobComplete, "AllJobsCompleted", builders.At(at))
 }
 
 func TestDeadlineWaitsOrDoesNothing(t *testing.T) {
@@ -251,7 +251,7 @@ func TestDeadlineEndsTheJob(t *testing.T) {
 			builders.TrainJob("a", builders.Deadline(60), slurm), builders.JobSetOf(job, ended), trainer.TrainJobFailed, trainer.ReasonDeadlineExceeded,
 		},
 		"over what that builder has said": {
-			builders.TrainJob("a", builders.Deadline(60), slurm, builders.Condition("Running", "Started", builders.At(5))), nil, trainer.TrainJobFailed, trainer.ReasonDeadlineExceeded,
+			builders.TrainJob("a", builders.Deadline(60), slurm, builders.State("Running", "Started", builders.At(5))), nil, trainer.TrainJobFailed, trainer.ReasonDeadlineExceeded,
 		},
 		"not by another job's completion": {
 			job, builders.JobSetOf(builders.TrainJob("a", builders.UID("older")), ended), trainer.TrainJobFailed, trainer.ReasonDeadlineExceeded,
@@ -273,14 +273,8 @@ func TestDeadlineEndsTheJob(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var reason string
-			for _, c := range got.Status.Conditions {
-				if c.Type == string(got.Status.State) {
-					reason = c.Reason
-				}
-			}
-			if got.Status.State != tc.state || reason != tc.reason {
-				t.Errorf("got %s for %s, want %s for %s", got.Status.State, reason, tc.state, tc.reason)
+			if got.Status.State != tc.state || got.Status.Reason != tc.reason {
+				t.Errorf("got %s for %s, want %s for %s", got.Status.State, got.Status.Reason, tc.state, tc.reason)
 			}
 			exceeded := tc.reason == trainer.ReasonDeadlineExceeded
 			if n := f.lateness(metrics.TimerDeadline); (n == 1) != exceeded || n > 1 {

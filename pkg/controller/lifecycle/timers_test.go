@@ -372,11 +372,8 @@ func TestADeadlineFromAResume(t *testing.T) {
 func TestADeadlineFromAResumeOutlivesARestart(t *testing.T) {
 	resumedAt := func(second int) builders.JobOption {
 		return func(job *trainer.TrainJob) {
-			builders.Condition(string(trainer.TrainJobPending), trainer.ReasonWaitingForPods, builders.At(second))(job)
-			job.Status.Conditions = append(job.Status.Conditions, metav1.Condition{
-				Type: string(trainer.TrainJobSuspended), Status: metav1.ConditionFalse, Reason: trainer.ReasonResumed,
-				LastTransitionTime: metav1.NewTime(builders.At(second)),
-			})
+			builders.State(trainer.TrainJobPending, trainer.ReasonWaitingForPods, builders.At(second))(job)
+			job.Status.ResumeTime = &metav1.Time{Time: builders.At(second)}
 		}
 	}
 	onStage(t, trainjob.FromResume, func(t *testing.T, th *theater) {

@@ -82,7 +82,7 @@ func TestDecide(t *testing.T) {
 			blocked: trainer.ReasonWaitingForRuntime, message: "is not listed in --opaque-runtime-kinds any more",
 		},
 		"nor one whose builder is at work": {
-			job: builders.TrainJob("a", slurm, builders.Condition("Running", "Started", builders.At(1))), seen: observation{unsupported: true},
+			job: builders.TrainJob("a", slurm, builders.State("Running", "Started", builders.At(1))), seen: observation{unsupported: true},
 			blocked: trainer.ReasonWaitingForRuntime, message: "is not listed in --opaque-runtime-kinds any more",
 		},
 		"an opaque runtime is frozen as it is": {
@@ -179,7 +179,7 @@ func TestIndexFindsTheUnfinishedJobsOfARuntime(t *testing.T) {
 		"of a namespaced runtime":   {builders.TrainJob("a", builders.Runtime(trainer.TrainingRuntimeKind, "mine")), []string{"TrainingRuntime/default/mine"}},
 		"of an unknown kind":        {builders.TrainJob("a", builders.Runtime("Foo", "bar")), nil},
 		"of another API group":      {builders.TrainJob("a", func(job *trainer.TrainJob) { job.Spec.RuntimeRef.APIGroup = &group }), nil},
-		"a job that has finished":   {builders.TrainJob("a", builders.Condition("Complete", "Done", builders.At(1))), nil},
+		"a job that has finished":   {builders.TrainJob("a", builders.State("Complete", "Done", builders.At(1))), nil},
 		"a job of another manager":  {builders.TrainJob("a", builders.ManagedBy(trainer.ManagedByMultiKueue)), nil},
 		"something that is no job":  {&corev1.ConfigMap{}, nil},
 		"a job without any default": {builders.TrainJob("a", func(job *trainer.TrainJob) { job.Spec.RuntimeRef = trainer.RuntimeRef{Name: "x"} }), []string{"ClusterTrainingRuntime//x"}},

@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -95,9 +94,8 @@ func (f *opaqueFixture) job() *trainer.TrainJob {
 func (f *opaqueFixture) wantState(state trainer.TrainJobState, reason, message string) {
 	f.t.Helper()
 	job := f.job()
-	c := meta.FindStatusCondition(job.Status.Conditions, string(state))
-	if job.Status.State != state || c == nil || c.Reason != reason || !strings.Contains(c.Message, message) {
-		f.t.Errorf("state %s with %+v, want %s for %s with %q in its message", job.Status.State, job.Status.Conditions, state, reason, message)
+	if job.Status.State != state || job.Status.Reason != reason || !strings.Contains(job.Status.Message, message) {
+		f.t.Errorf("state %s with %+v, want %s for %s with %q in its message", job.Status.State, job.Status, state, reason, message)
 	}
 }
 
@@ -294,7 +292,7 @@ func opaqueSnapshot(t *testing.T, job *trainer.TrainJob) *corev1.ConfigMap {
 
 func TestAJobWithItsSnapshotNeedsNeitherTheFlagNorTheRuntime(t *testing.T) {
 	suspended := builders.Suspended(true)
-	heldBack := builders.Condition("Suspended", "Suspended", builders.At(1))
+	heldBack := builders.State("Suspended", "Suspended", builders.At(1))
 	recorded := func(job *trainer.TrainJob) {
 		job.Status.RuntimeSnapshot = runtimesnapshot.Reference(opaqueSnapshot(t, job))
 		job.Status.Lifecycle = &trainer.LifecycleLimits{}
@@ -309,9 +307,9 @@ func TestAJobWithItsSnapshotNeedsNeitherTheFlagNorTheRuntime(t *testing.T) {
 		"new":               {slurmJob(), trainer.TrainJobPending, trainer.ReasonExternalRuntime, []string{"patch trainjobs/status"}},
 		"suspended":         {slurmJob(suspended), trainer.TrainJobSuspended, trainer.ReasonSuspended, []string{"patch trainjobs/status"}},
 		"resumed":           {slurmJob(recorded, heldBack), trainer.TrainJobPending, trainer.ReasonExternalRuntime, []string{"patch trainjobs/status"}},
-		"running":           {slurmJob(recorded, begun, builders.Condition("Running", "Started", builders.At(3))), trainer.TrainJobRunning, "Started", nil},
-		"suspended by hand": {slurmJob(recorded, begun, suspended, builders.Condition("Running", "Started", builders.At(3))), trainer.TrainJobRunning, "Started", nil},
-		"finished":          {slurmJob(recorded, begun, builders.Condition("Complete", "Done", builders.At(3))), trainer.TrainJobComplete, "Done", nil},
+		"running":           {slurmJob(recorded, begun, builders.State("Running", "Started", builders.At(3))), trainer.TrainJobRunning, "Started", nil},
+		"suspended by hand": {slurmJob(recorded, begun, suspended, builders.State("Running", "Started", builders.At(3))), trainer.TrainJobRunning, "Started", nil},
+		"finished":          {slurmJob(recorded, begun, builders.State("Complete", "Done", builders.At(3))), trainer.TrainJobComplete, "Done", nil},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -331,7 +329,7 @@ func TestAJobWithItsSnapshotNeedsNeitherTheFlagNorTheRuntime(t *testing.T) {
 }
 
 func TestALostSnapshotOfAJobThatItsBuilderHasIsTakenAgainOrWarnedOf(t *testing.T) {
-	running := []builders.JobOption{hadSnapshot, builders.Condition("Running", "Started", builders.At(3))}
+	running := []builders.JobOption{hadSnapshot, builders.State("Running", "Started", builders.At(3))}
 	t.Run("from the runtime as it is now", func(t *testing.T) {
 		f := newOpaqueFixture(t, slurmJob(running...))
 		f.publish(slurmRuntime("gpu"))

@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
@@ -169,9 +168,7 @@ func (c *Controller) create(ctx context.Context, key cache.ObjectName, job *trai
 // conflicted says whether a ConfigMap was in the way when the job was looked at last. A
 // suspended job says so in its message.
 func conflicted(job *trainer.TrainJob) bool {
-	condition := meta.FindStatusCondition(job.Status.Conditions, string(job.Status.State))
-	return condition != nil &&
-		(condition.Reason == trainer.ReasonSnapshotConflict || strings.Contains(condition.Message, trainer.ReasonSnapshotConflict))
+	return job.Status.Reason == trainer.ReasonSnapshotConflict || strings.Contains(job.Status.Message, trainer.ReasonSnapshotConflict)
 }
 
 // hidden says whether a job may have a snapshot that the watch does not show because it

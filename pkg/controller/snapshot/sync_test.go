@@ -121,17 +121,15 @@ func (f *fixture) wantEvents(want ...string) {
 	}
 }
 
-// pending is the reason of the job's Pending condition on the API server.
+// pending is the reason for which the job is Pending on the API server.
 func (f *fixture) pending() string {
 	f.t.Helper()
 	job, err := f.trainer.TrainerV1alpha1().TrainJobs(theJob.Namespace).Get(f.t.Context(), theJob.Name, metav1.GetOptions{})
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	for _, c := range job.Status.Conditions {
-		if c.Type == string(trainer.TrainJobPending) && c.Status == metav1.ConditionTrue {
-			return c.Reason
-		}
+	if job.Status.State == trainer.TrainJobPending {
+		return job.Status.Reason
 	}
 	return ""
 }
@@ -145,7 +143,7 @@ func hadSnapshot(job *trainer.TrainJob) {
 func TestSyncTakesNoSnapshotOfJobsThatNeedNone(t *testing.T) {
 	for name, opt := range map[string]builders.JobOption{
 		"a job of another controller":   builders.ManagedBy(trainer.ManagedByMultiKueue),
-		"a finished job":                builders.Condition("Failed", "Some", builders.At(1)),
+		"a finished job":                builders.State("Failed", "Some", builders.At(1)),
 		"a job that is deleted":         beingDeleted,
 		"a job beyond its deadline":     builders.Deadline(5),
 		"a job exactly at its deadline": builders.Deadline(10),
@@ -184,7 +182,7 @@ func TestSyncTakesTheSnapshotOnceThoughTheCacheIsBehind(t *testing.T) {
 }
 
 func TestSyncAsksBeforeItWritesWhereAConfigMapWasInTheWay(t *testing.T) {
-	waits := builders.Condition("Pending", trainer.ReasonSnapshotConflict, builders.At(1))
+	waits := builders.State("Pending", trainer.ReasonSnapshotConflict, builders.At(1))
 	strangers := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: theJob.Namespace, Name: runtimesnapshot.Name(theJob.Name)}}
 	for name, tc := range map[string]struct {
 		there  []runtime.Object
@@ -242,7 +240,7 @@ func TestSyncFindsASnapshotWithoutItsLabelThoughTheRuntimeIsGone(t *testing.T) {
 
 // inherited is a job that another controller has suspended.
 func inherited(job *trainer.TrainJob) {
-	builders.Condition("Suspended", "Suspended", builders.At(1))(job)
+	builders.State("Suspended", "Suspended", builders.At(1))(job)
 	job.Status.State = ""
 }
 
@@ -313,7 +311,7 @@ func TestSyncTakesALostSnapshotAgainIfTheJobIsStillThere(t *testing.T) {
 		"it is gone":          {nil, nil, nil},
 		"it is another":       {builders.TrainJob("a", builders.UID("newer")), nil, nil},
 		"it is being deleted": {builders.TrainJob("a", hadSnapshot, beingDeleted), nil, nil},
-		"it has finished":     {builders.TrainJob("a", hadSnapshot, builders.Condition("Complete", "Done", builders.At(9))), nil, nil},
+		"it has finished":     {builders.TrainJob("a", hadSnapshot, builders.State("Complete", "Done", builders.At(9))), nil, nil},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

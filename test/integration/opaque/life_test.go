@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -67,7 +66,7 @@ func TestAJobIsRunByItsBuilderFromTheSnapshotAlone(t *testing.T) {
 // has told it.
 func wantDeletedAfter(t *testing.T, writes []cluster.AuditEvent, job *trainer.TrainJob, ttl time.Duration) {
 	t.Helper()
-	ended := meta.FindStatusCondition(job.Status.Conditions, string(job.Status.State)).LastTransitionTime.Time
+	ended := job.Status.LastTransitionTime.Time
 	for _, write := range writes {
 		if write.Verb == "delete" {
 			if took := write.Received.Sub(ended); took < ttl || took > ttl+20*time.Second {
@@ -151,8 +150,8 @@ func TestAJobThatNobodyBuildsSaysWhomItWaitsFor(t *testing.T) {
 	env.Create(t, newJob(namespace, "a", "ClusterSlurmRuntime", func(job *trainer.TrainJob) { job.Spec.RuntimeRef.Name = name }))
 	pending := env.AwaitState(t, namespace, "a", trainer.TrainJobPending, trainer.ReasonExternalRuntime, harness.Soon)
 	want := "the job is left to the builder of ClusterSlurmRuntime.slurm.example.com, which has not said anything yet"
-	if c := meta.FindStatusCondition(pending.Status.Conditions, "Pending"); c.Message != want {
-		t.Errorf("message %q, want %q", c.Message, want)
+	if pending.Status.Message != want {
+		t.Errorf("message %q, want %q", pending.Status.Message, want)
 	}
 	if env.JobSetOf(t, namespace, "a") != nil {
 		t.Error("the job has a JobSet")

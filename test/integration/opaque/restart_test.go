@@ -10,7 +10,6 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -124,8 +123,8 @@ func TestAKindThatIsNotListedFailsTheJobAndNoOther(t *testing.T) {
 	env.Create(t, newJob(namespace, "a", "SlurmRuntime"))
 	for _, name := range []string{"ray", "small"} {
 		failed := env.AwaitState(t, namespace, name, trainer.TrainJobFailed, trainer.ReasonTrainingRuntimeNotSupported, harness.Soon)
-		if c := meta.FindStatusCondition(failed.Status.Conditions, "Failed"); !strings.Contains(c.Message, "--opaque-runtime-kinds") {
-			t.Errorf("the message does not name the flag: %s", c.Message)
+		if !strings.Contains(failed.Status.Message, "--opaque-runtime-kinds") {
+			t.Errorf("the message does not name the flag: %s", failed.Status.Message)
 		}
 	}
 	env.AwaitState(t, namespace, "a", trainer.TrainJobPending, "BatchQueued", harness.Soon)
@@ -155,8 +154,8 @@ func TestAMissingKindIsAskedForOnceForAllJobs(t *testing.T) {
 	}
 	for i := range jobs {
 		pending := env.AwaitState(t, namespace, fmt.Sprintf("a-%d", i), trainer.TrainJobPending, trainer.ReasonWaitingForRuntime, harness.Soon)
-		if c := meta.FindStatusCondition(pending.Status.Conditions, "Pending"); !strings.Contains(c.Message, "does not serve that kind") {
-			t.Errorf("message %q", c.Message)
+		if !strings.Contains(pending.Status.Message, "does not serve that kind") {
+			t.Errorf("message %q", pending.Status.Message)
 		}
 	}
 	harness.Consistently(t, 25*time.Second, func() string { return "" })
@@ -227,7 +226,7 @@ func TestARightThatIsMissingIsNamedAndUsedOnceItIsGiven(t *testing.T) {
 	})
 	env.Create(t, newJob(namespace, "a", "SlurmRuntime", builders.Suspended(true)))
 	held := env.AwaitState(t, namespace, "a", trainer.TrainJobSuspended, "", harness.Soon)
-	message := meta.FindStatusCondition(held.Status.Conditions, "Suspended").Message
+	message := held.Status.Message
 	for _, part := range []string{"lacks the right to get slurmruntimes.slurm.example.com", `trainer.kubeflow.org/aggregate-to-trainjob-controller: "true"`} {
 		if !strings.Contains(message, part) {
 			t.Errorf("message %q does not say %q", message, part)

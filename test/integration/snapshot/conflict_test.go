@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -72,8 +71,8 @@ func TestAStrangersConfigMapIsNotTouched(t *testing.T) {
 			}
 			job := env.NewJob(t, namespace, "a")
 			pending := env.AwaitState(t, namespace, "a", trainer.TrainJobPending, trainer.ReasonSnapshotConflict, harness.Soon)
-			if c := meta.FindStatusCondition(pending.Status.Conditions, string(trainer.TrainJobPending)); !strings.Contains(c.Message, strange.Name) {
-				t.Errorf("the message does not name the ConfigMap: %s", c.Message)
+			if !strings.Contains(pending.Status.Message, strange.Name) {
+				t.Errorf("the message does not name the ConfigMap: %s", pending.Status.Message)
 			}
 			env.AwaitEvent(t, namespace, "a", "Warning/SnapshotConflict")
 			harness.Consistently(t, 3*time.Second, func() string {

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -199,8 +198,8 @@ func TestPatchesThatCannotBeAppliedAreWaitedFor(t *testing.T) {
 	env.PatchJob(t, namespace, "a", `{"spec":{"suspend":false,"runtimePatches":[{"manager":"m","trainingRuntimeSpec":{"template":{"spec":{"replicatedJobs":[
 		{"name":"node","template":{"spec":{"template":{"spec":{"nodeSelector":{"zone":"b"}}}}}}]}}}}]}}`)
 	pending := env.AwaitState(t, namespace, "a", trainer.TrainJobPending, trainer.ReasonSnapshotInvalid, harness.Soon)
-	if c := meta.FindStatusCondition(pending.Status.Conditions, string(trainer.TrainJobPending)); !strings.Contains(c.Message, "a-runtime-snapshot") {
-		t.Errorf("the message does not name the snapshot: %s", c.Message)
+	if !strings.Contains(pending.Status.Message, "a-runtime-snapshot") {
+		t.Errorf("the message does not name the snapshot: %s", pending.Status.Message)
 	}
 	env.AwaitJobSet(t, job, true)
 	env.NewRuntime(t, namespace, builders.TorchSpec())

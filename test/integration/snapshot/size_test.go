@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
@@ -27,8 +26,8 @@ func TestARuntimeThatFitsIntoNoSnapshotIsWaitedFor(t *testing.T) {
 	runtime := env.NewRuntime(t, namespace, filled(1<<20))
 	job := env.NewJob(t, namespace, "a")
 	pending := env.AwaitState(t, namespace, "a", trainer.TrainJobPending, trainer.ReasonSnapshotTooLarge, harness.Soon)
-	if c := meta.FindStatusCondition(pending.Status.Conditions, "Pending"); !strings.Contains(c.Message, `TrainingRuntime "torch" takes`) || !strings.Contains(c.Message, "1048576") {
-		t.Errorf("the message names neither the runtime nor the limit: %s", c.Message)
+	if message := pending.Status.Message; !strings.Contains(message, `TrainingRuntime "torch" takes`) || !strings.Contains(message, "1048576") {
+		t.Errorf("the message names neither the runtime nor the limit: %s", message)
 	}
 	env.AwaitEvent(t, namespace, "a", "Warning/SnapshotTooLarge")
 	if env.SnapshotOf(t, namespace, "a") != nil || env.JobSetOf(t, namespace, "a") != nil {

@@ -229,12 +229,11 @@ func TestATrainerThatWaitsForNodesIsNotRunning(t *testing.T) {
 	})
 	waits := func() string {
 		job := env.Job(t, namespace, "a")
-		pending := meta.FindStatusCondition(job.Status.Conditions, string(trainer.TrainJobPending))
 		switch {
-		case job.Status.State != trainer.TrainJobPending || pending.Reason != trainer.ReasonWaitingForPods:
+		case job.Status.State != trainer.TrainJobPending || job.Status.Reason != trainer.ReasonWaitingForPods:
 			return fmt.Sprintf("the job is %s", job.Status.State)
-		case !strings.Contains(pending.Message, `"node"`):
-			return "the message does not name the training job: " + pending.Message
+		case !strings.Contains(job.Status.Message, `"node"`):
+			return "the message does not name the training job: " + job.Status.Message
 		}
 		return ""
 	}
@@ -253,7 +252,7 @@ func TestARuntimeThatJobSetRefusesIsReportedAndSeldomTriedAgain(t *testing.T) {
 	start := env.AuditNow(t)
 	env.NewJob(t, namespace, "a")
 	pending := env.AwaitState(t, namespace, "a", trainer.TrainJobPending, trainer.ReasonCreationFailed, harness.Soon)
-	message := meta.FindStatusCondition(pending.Status.Conditions, string(trainer.TrainJobPending)).Message
+	message := pending.Status.Message
 	for _, name := range []string{"a-runtime-snapshot", "no-such-job"} {
 		if !strings.Contains(message, name) {
 			t.Errorf("the message does not name %s: %s", name, message)

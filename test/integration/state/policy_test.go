@@ -163,7 +163,7 @@ func TestQuotaHoldsTheJobBackUntilItIsRaised(t *testing.T) {
 	}
 	awaitJobSet(t, ns, "a", "", time.Minute)
 	job = env.AwaitState(t, ns, "a", trainer.TrainJobPending, trainer.ReasonWaitingForPods, soon)
-	if message := condition(t, job, trainer.TrainJobPending).Message; message == "" {
-		t.Error("the condition does not say what is waited for")
+	if job.Status.Message == "" {
+		t.Error("the status does not say what is waited for")
 	}
 }

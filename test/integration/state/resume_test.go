@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
 	"github.com/trainjob/controller/test/builders"
 	"github.com/trainjob/controller/test/harness"
@@ -47,13 +45,12 @@ func resumedAt(t *testing.T, ns, name string) time.Time {
 	t.Helper()
 	var at time.Time
 	harness.Eventually(t, soon, func() string {
-		for _, c := range env.Job(t, ns, name).Status.Conditions {
-			if c.Type == string(trainer.TrainJobSuspended) && c.Status == metav1.ConditionFalse && c.Reason == trainer.ReasonResumed {
-				at = c.LastTransitionTime.Time
-				return nothing
-			}
+		noted := env.Job(t, ns, name).Status.ResumeTime
+		if noted == nil {
+			return "the resume is not noted"
 		}
-		return "the resume is not noted"
+		at = noted.Time
+		return nothing
 	})
 	return at
 }

@@ -20,7 +20,7 @@ import (
 // wantMessage checks that the message of a Pending job holds every one of the words.
 func wantMessage(t *testing.T, job *trainer.TrainJob, words ...string) {
 	t.Helper()
-	message := condition(t, job, trainer.TrainJobPending).Message
+	message := job.Status.Message
 	for _, word := range words {
 		if !strings.Contains(message, word) {
 			t.Errorf("message %q does not say %q", message, word)
@@ -113,7 +113,7 @@ func TestSecondMistakeInARuntimeReplacesTheFirst(t *testing.T) {
 		spec.Template.Spec.ReplicatedJobs[0].Template.Spec.Template.Spec.Containers[0].Name = "node"
 	})
 	harness.Eventually(t, soon, func() string {
-		message := condition(t, env.Job(t, ns, "a"), trainer.TrainJobPending).Message
+		message := env.Job(t, ns, "a").Status.Message
 		if !strings.Contains(message, "find each other by host name") {
 			return "the message is still " + message
 		}
@@ -173,7 +173,7 @@ func TestConfigMapOfAStrangerIsNotTouchedAndItsGoingIsNoticed(t *testing.T) {
 // awaitedConflict says when a job no longer waits for a stranger's ConfigMap to go.
 func awaitedConflict(t *testing.T, ns string) string {
 	t.Helper()
-	if got := condition(t, env.Job(t, ns, "a"), trainer.TrainJobPending); got.Reason != trainer.ReasonSnapshotConflict {
+	if got := env.Job(t, ns, "a").Status; got.Reason != trainer.ReasonSnapshotConflict {
 		return "the reason is " + got.Reason
 	}
 	return nothing

@@ -69,13 +69,17 @@ func TestStateIsTrueAtEveryStepOfSuspendResumeComplete(t *testing.T) {
 	env.AwaitState(t, ns, "a", trainer.TrainJobSuspended, trainer.ReasonSuspended, soon)
 	setSuspend(t, ns, "a", false)
 	resumed := env.AwaitState(t, ns, "a", trainer.TrainJobPending, trainer.ReasonWaitingForPods, soon)
-	if got := condition(t, resumed, trainer.TrainJobSuspended); got.Status != metav1.ConditionFalse || got.Reason != trainer.ReasonResumed {
-		t.Errorf("Suspended is %s for %s, want False for %s", got.Status, got.Reason, trainer.ReasonResumed)
+	if resumed.Status.ResumeTime == nil || len(resumed.Status.Conditions) > 0 {
+		t.Errorf("resumed at %v, conditions %v: want a time, and none", resumed.Status.ResumeTime, resumed.Status.Conditions)
 	}
 	playRunning(t, ns, "a")
 	env.AwaitState(t, ns, "a", trainer.TrainJobRunning, "", soon)
+	env.Kubectl(t, "wait", "-n", ns, "--for=jsonpath={.status.state}=Running", "trainjob/a", "--timeout=5s")
 	setSuspend(t, ns, "a", true)
-	env.AwaitState(t, ns, "a", trainer.TrainJobSuspended, "", soon)
+	again := env.AwaitState(t, ns, "a", trainer.TrainJobSuspended, "", soon)
+	if since := condition(t, again, trainer.TrainJobSuspended).LastTransitionTime; since.Before(resumed.Status.ResumeTime) {
+		t.Errorf("suspended since %v, want it after the resume at %v", since, resumed.Status.ResumeTime)
+	}
 	awaitSuspend(t, ns, "a", true, soon)
 	setSuspend(t, ns, "a", false)
 	awaitSuspend(t, ns, "a", false, soon)
@@ -90,6 +94,11 @@ func TestStateIsTrueAtEveryStepOfSuspendResumeComplete(t *testing.T) {
 		}
 		return nothing
 	})
+	// Each edit makes a new generation, which the condition must not be compared with.
+	for _, on := range []bool{true, false} {
+		setSuspend(t, ns, "a", on)
+		env.Kubectl(t, "wait", "-n", ns, "--for=condition=Complete", "trainjob/a", "--timeout=5s")
+	}
 }
 
 // wantOneStateAlways looks at every version of every job of a namespace from now to the
@@ -307,8 +316,8 @@ func TestJobManagedByAnotherControllerIsLeftAlone(t *testing.T) {
 // stranger says what the controller has done to a job that is not its own.
 func stranger(t *testing.T, ns string) string {
 	t.Helper()
-	if job := env.Job(t, ns, "a"); len(job.Status.Conditions) > 0 {
-		return fmt.Sprintf("it has conditions: %v", job.Status.Conditions)
+	if job := env.Job(t, ns, "a"); job.Status.State != "" || len(job.Status.Conditions) > 0 {
+		return fmt.Sprintf("it has a status: %v", job.Status)
 	}
 	return nothing
 }

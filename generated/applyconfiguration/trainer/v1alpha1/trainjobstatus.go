@@ -6,8 +6,8 @@ package v1alpha1
 
 import (
 	trainerv1alpha1 "github.com/trainjob/controller/apis/trainer/v1alpha1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	v1 "k8s.io/client-go/applyconfigurations/meta/v1"
+	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1 "k8s.io/client-go/applyconfigurations/meta/v1"
 )
 
 // TrainJobStatusApplyConfiguration represents a declarative configuration of the TrainJobStatus type for use
@@ -15,10 +15,17 @@ import (
 //
 // TrainJobStatus is what the controller has seen and decided.
 type TrainJobStatusApplyConfiguration struct {
-	// state is the one state condition that is True.
+	// state is the one state the job is in.
 	State *trainerv1alpha1.TrainJobState `json:"state,omitempty"`
-	// conditions: the five states (exactly one is True) and conditions of others.
-	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
+	// reason says in one CamelCase word why the job is in its state.
+	Reason *string `json:"reason,omitempty"`
+	// message says it in a sentence.
+	Message *string `json:"message,omitempty"`
+	// lastTransitionTime is when the job came into its state.
+	LastTransitionTime *v1.Time `json:"lastTransitionTime,omitempty"`
+	// conditions: Suspended while the job is, Complete or Failed once it is, and those of
+	// others. There are none while a job waits or runs: clients take any for not running.
+	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// jobsStatus counts the child Jobs of each replicatedJob, also after the end. There is
 	// no limit: a status that was too long could never say that the job has ended.
 	JobsStatus []JobStatusApplyConfiguration `json:"jobsStatus,omitempty"`
@@ -27,9 +34,15 @@ type TrainJobStatusApplyConfiguration struct {
 	TrainerStatus *TrainerStatusApplyConfiguration `json:"trainerStatus,omitempty"`
 	// startTime is when the JobSet was first found unsuspended; of a job whose runtime
 	// has a builder of its own, when the job was first left to that builder.
-	StartTime *metav1.Time `json:"startTime,omitempty"`
+	StartTime *v1.Time `json:"startTime,omitempty"`
+	// firstRunningTime is when the job was first seen Running.
+	FirstRunningTime *v1.Time `json:"firstRunningTime,omitempty"`
+	// resumeTime is when the job was last seen resumed; unset if it never was suspended.
+	ResumeTime *v1.Time `json:"resumeTime,omitempty"`
+	// restarts is how many times JobSet has restarted the job after failures.
+	Restarts *int32 `json:"restarts,omitempty"`
 	// completionTime is when the job became Complete or Failed.
-	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
+	CompletionTime *v1.Time `json:"completionTime,omitempty"`
 	// nodes is the number of training nodes the job was resolved to.
 	Nodes *int32 `json:"nodes,omitempty"`
 	// runtimeSnapshot is the snapshot the job is built from.
@@ -53,10 +66,34 @@ func (b *TrainJobStatusApplyConfiguration) WithState(value trainerv1alpha1.Train
 	return b
 }
 
+// WithReason sets the Reason field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Reason field is set to the value of the last call.
+func (b *TrainJobStatusApplyConfiguration) WithReason(value string) *TrainJobStatusApplyConfiguration {
+	b.Reason = &value
+	return b
+}
+
+// WithMessage sets the Message field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Message field is set to the value of the last call.
+func (b *TrainJobStatusApplyConfiguration) WithMessage(value string) *TrainJobStatusApplyConfiguration {
+	b.Message = &value
+	return b
+}
+
+// WithLastTransitionTime sets the LastTransitionTime field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the LastTransitionTime field is set to the value of the last call.
+func (b *TrainJobStatusApplyConfiguration) WithLastTransitionTime(value v1.Time) *TrainJobStatusApplyConfiguration {
+	b.LastTransitionTime = &value
+	return b
+}
+
 // WithConditions adds the given value to the Conditions field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the Conditions field.
-func (b *TrainJobStatusApplyConfiguration) WithConditions(values ...*v1.ConditionApplyConfiguration) *TrainJobStatusApplyConfiguration {
+func (b *TrainJobStatusApplyConfiguration) WithConditions(values ...*metav1.ConditionApplyConfiguration) *TrainJobStatusApplyConfiguration {
 	for i := range values {
 		if values[i] == nil {
 			panic("nil value passed to WithConditions")
@@ -90,15 +127,39 @@ func (b *TrainJobStatusApplyConfiguration) WithTrainerStatus(value *TrainerStatu
 // WithStartTime sets the StartTime field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the StartTime field is set to the value of the last call.
-func (b *TrainJobStatusApplyConfiguration) WithStartTime(value metav1.Time) *TrainJobStatusApplyConfiguration {
+func (b *TrainJobStatusApplyConfiguration) WithStartTime(value v1.Time) *TrainJobStatusApplyConfiguration {
 	b.StartTime = &value
+	return b
+}
+
+// WithFirstRunningTime sets the FirstRunningTime field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the FirstRunningTime field is set to the value of the last call.
+func (b *TrainJobStatusApplyConfiguration) WithFirstRunningTime(value v1.Time) *TrainJobStatusApplyConfiguration {
+	b.FirstRunningTime = &value
+	return b
+}
+
+// WithResumeTime sets the ResumeTime field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ResumeTime field is set to the value of the last call.
+func (b *TrainJobStatusApplyConfiguration) WithResumeTime(value v1.Time) *TrainJobStatusApplyConfiguration {
+	b.ResumeTime = &value
+	return b
+}
+
+// WithRestarts sets the Restarts field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Restarts field is set to the value of the last call.
+func (b *TrainJobStatusApplyConfiguration) WithRestarts(value int32) *TrainJobStatusApplyConfiguration {
+	b.Restarts = &value
 	return b
 }
 
 // WithCompletionTime sets the CompletionTime field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the CompletionTime field is set to the value of the last call.
-func (b *TrainJobStatusApplyConfiguration) WithCompletionTime(value metav1.Time) *TrainJobStatusApplyConfiguration {
+func (b *TrainJobStatusApplyConfiguration) WithCompletionTime(value v1.Time) *TrainJobStatusApplyConfiguration {
 	b.CompletionTime = &value
 	return b
 }
