@@ -35,9 +35,9 @@ build: check-version ## Build bin/trainjob-controller and bin/preflight.
 PLATFORMS ?= linux/amd64,linux/arm64
 
 .PHONY: image
-image: check-version ## Build the container image as an OCI archive, bin/trainjob-controller.tar. Needs no Docker.
-	cd hack/image && CGO_ENABLED=0 GOFLAGS= go run . -out '$(CURDIR)/bin/trainjob-controller.tar' -platforms '$(PLATFORMS)' \
-		-version '$(VERSION)' -revision '$(COMMIT)' -epoch '$(SOURCE_DATE_EPOCH)' -ldflags '$(LDFLAGS)'
+image: check-version ## Build the container images as OCI archives, bin/trainjob-controller.tar and bin/preflight.tar. Needs no Docker.
+	cd hack/image && for name in trainjob-controller preflight; do CGO_ENABLED=0 GOFLAGS= go run . -name "$$name" -out '$(CURDIR)'/bin/"$$name".tar -platforms '$(PLATFORMS)' \
+		-version '$(VERSION)' -revision '$(COMMIT)' -epoch '$(SOURCE_DATE_EPOCH)' -ldflags '$(LDFLAGS)' || exit 1; done
 
 CYCLONEDX := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 

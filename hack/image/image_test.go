@@ -19,13 +19,16 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 )
 
+const controller = "trainjob-controller"
+
 // packed is an archive of binaries that are no programs, written at a time of the
 // file system's own.
 func packed(t *testing.T, amd64, arm64 string) ([]byte, v1.Hash) {
 	t.Helper()
 	dir := t.TempDir()
 	o := options{
-		out: filepath.Join(dir, "out", "image.tar"), platforms: []string{"linux/amd64", "linux/arm64"},
+		name: controller,
+		out:  filepath.Join(dir, "out", "image.tar"), platforms: []string{"linux/amd64", "linux/arm64"},
 		version: "v1.2.3", revision: "abc", created: time.Unix(1700000000, 0).UTC(),
 	}
 	binaries := map[string]string{}
@@ -105,6 +108,18 @@ func TestImagesHoldTheBinaryAndNothingElse(t *testing.T) {
 	}
 }
 
+func TestEveryProgramHasADescription(t *testing.T) {
+	programs, err := os.ReadDir(filepath.Join("..", "..", "cmd"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, program := range programs {
+		if descriptions[program.Name()] == "" {
+			t.Errorf("the image of %s has no description", program.Name())
+		}
+	}
+}
+
 func checkImage(t *testing.T, image v1.Image, platform, content string) {
 	t.Helper()
 	config, err := image.ConfigFile()
@@ -114,7 +129,7 @@ func checkImage(t *testing.T, image v1.Image, platform, content string) {
 	if got := config.OS + "/" + config.Architecture; got != platform {
 		t.Errorf("the configuration is for %s, want %s", got, platform)
 	}
-	if config.Config.User != user || config.Config.Entrypoint[0] != "/"+name {
+	if config.Config.User != user || config.Config.Entrypoint[0] != "/"+controller {
 		t.Errorf("user %q, entrypoint %v", config.Config.User, config.Config.Entrypoint)
 	}
 	if label := config.Config.Labels["org.opencontainers.image.version"]; label != "v1.2.3" {
@@ -131,7 +146,7 @@ func checkImage(t *testing.T, image v1.Image, platform, content string) {
 	defer files.Close()
 	reader := tar.NewReader(files)
 	header, err := reader.Next()
-	if err != nil || header.Name != name || header.Mode != 0o555 || header.Uid != 0 {
+	if err != nil || header.Name != controller || header.Mode != 0o555 || header.Uid != 0 {
 		t.Fatalf("%v; the first file is %+v", err, header)
 	}
 	if got, err := io.ReadAll(reader); err != nil || string(got) != content {
@@ -189,7 +204,7 @@ func TestTheBinaryDoesNotTellWhereItWasBuilt(t *testing.T) {
 				t.Setenv(name, value)
 			}
 		}
-		o := options{source: folder, ldflags: "-s -w -X k8s.io/component-base/version.gitVersion=v1.2.3"}
+		o := options{name: controller, source: folder, ldflags: "-s -w -X k8s.io/component-base/version.gitVersion=v1.2.3"}
 		binary, err := compile(t.Context(), o, platform, t.TempDir())
 		if err != nil {
 			t.Fatal(err)
@@ -212,6 +227,7 @@ func TestTheBinaryDoesNotTellWhereItWasBuilt(t *testing.T) {
 // pull, and the program that runs out of the image.
 func TestTheImageHoldsTheController(t *testing.T) {
 	o := options{
+		name:   controller,
 		source: filepath.Join("..", ".."), ldflags: "-s -w -X k8s.io/component-base/version.gitVersion=v1.2.3", version: "v1.2.3",
 		out: filepath.Join(t.TempDir(), "image.tar"), platforms: []string{"linux/" + runtime.GOARCH},
 	}
@@ -255,7 +271,7 @@ func TestTheImageHoldsTheController(t *testing.T) {
 			t.Fatal(err)
 		}
 		out, err := exec.CommandContext(t.Context(), extracted(t, image), "--version").CombinedOutput()
-		if err != nil || string(out) != name+" version v1.2.3\n" {
+		if err != nil || string(out) != controller+" version v1.2.3\n" {
 			t.Errorf("%v; --version of the binary in the image says %q", err, out)
 		}
 		ran = true

@@ -1,9 +1,9 @@
-// Command image builds the controller's container image without a container runtime: a
+// Command image builds the container image of one of the programs without a container runtime: a
 // static binary on an empty root, for several platforms, as an OCI archive. The same
 // source, version and toolchain give the same bytes, wherever and whenever it runs.
 //
 // It knows Go's compiler and the OCI image format, and nothing about what is in the
-// binary. It is a module of its own so that its dependencies stay out of the controller's.
+// binary. It is a module of its own so that its dependencies stay out of theirs.
 package main
 
 import (
@@ -20,6 +20,7 @@ import (
 
 // options say what to build.
 type options struct {
+	name      string // of the program in cmd/, and of the image
 	source    string // root of the source tree
 	out       string // archive to write
 	platforms []string
@@ -43,8 +44,9 @@ func run(ctx context.Context, args []string) error {
 	var epoch int64
 	var platforms string
 	flags := flag.NewFlagSet("image", flag.ContinueOnError)
+	flags.StringVar(&o.name, "name", "trainjob-controller", "`program` in cmd/ that the image holds, and its name")
 	flags.StringVar(&o.source, "source", filepath.Join("..", ".."), "`folder` with the source tree")
-	flags.StringVar(&o.out, "out", filepath.Join("..", "..", "bin", name+".tar"), "`file` to write the archive to")
+	flags.StringVar(&o.out, "out", "", "`file` to write the archive to; by default bin/NAME.tar")
 	flags.StringVar(&platforms, "platforms", "linux/amd64,linux/arm64", "what to build for, `os/arch,…`")
 	flags.StringVar(&o.ldflags, "ldflags", "-s -w", "flags of the linker")
 	flags.StringVar(&o.version, "version", "v0.0.0", "version of the image, also its tag")
@@ -52,6 +54,9 @@ func run(ctx context.Context, args []string) error {
 	flags.Int64Var(&epoch, "epoch", 0, "time of that commit, in `seconds` since 1970: the time of everything in the image")
 	if err := flags.Parse(args); err != nil {
 		return err
+	}
+	if o.out == "" {
+		o.out = filepath.Join("..", "..", "bin", o.name+".tar")
 	}
 	o.platforms, o.created = strings.Split(platforms, ","), time.Unix(epoch, 0).UTC()
 	dir, err := os.MkdirTemp("", "image-")
@@ -74,19 +79,19 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	fmt.Printf("%s:%s\n  archive  %s, %.1f MB for %s\n  digest   %s\n",
-		name, o.version, o.out, float64(info.Size())/1e6, strings.Join(o.platforms, " and "), digest)
+		o.name, o.version, o.out, float64(info.Size())/1e6, strings.Join(o.platforms, " and "), digest)
 	return nil
 }
 
-// compile builds the controller for a platform. -trimpath keeps the folder it was built
+// compile builds the program for a platform. -trimpath keeps the folder it was built
 // in out of it, and without version control data it does not matter whether there is any.
 func compile(ctx context.Context, o options, platform, dir string) (string, error) {
 	system, arch, ok := strings.Cut(platform, "/")
 	if !ok || system == "" || arch == "" {
 		return "", fmt.Errorf("platform %q is not os/arch, such as linux/amd64", platform)
 	}
-	binary := filepath.Join(dir, system+"-"+arch, name)
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", o.ldflags, "-o", binary, "./cmd/"+name)
+	binary := filepath.Join(dir, system+"-"+arch, o.name)
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", o.ldflags, "-o", binary, "./cmd/"+o.name)
 	cmd.Dir, cmd.Stderr = o.source, os.Stderr
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOOS="+system, "GOARCH="+arch,
 		// What else goes into a binary. -mod=readonly is the default; an empty GOFLAGS would

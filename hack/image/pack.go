@@ -20,12 +20,15 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-const (
-	name = "trainjob-controller"
-	// user is nobody in particular. A number, so that a kubelet can see that it is not
-	// root; there is no file with names in the image.
-	user = "65532:65532"
-)
+// user is nobody in particular. A number, so that a kubelet can see that it is not root;
+// there is no file with names in the image.
+const user = "65532:65532"
+
+// descriptions of the programs.
+var descriptions = map[string]string{
+	"trainjob-controller": "Runs TrainJobs of the API group trainer.kubeflow.org",
+	"preflight":           "Checks a node before a training job starts on it",
+}
 
 // pack writes the archive of an image with one binary for each platform, and returns the
 // digest of its index.
@@ -58,7 +61,7 @@ func pack(o options, binaries map[string]string) (v1.Hash, error) {
 	// and Docker.
 	err = path.AppendIndex(index, layout.WithAnnotations(map[string]string{
 		"org.opencontainers.image.ref.name": o.version,
-		"io.containerd.image.name":          name + ":" + o.version,
+		"io.containerd.image.name":          o.name + ":" + o.version,
 	}))
 	if err != nil {
 		return v1.Hash{}, err
@@ -68,7 +71,7 @@ func pack(o options, binaries map[string]string) (v1.Hash, error) {
 
 // imageOf is an image with nothing in it but the binary.
 func imageOf(o options, platform, binary string) (v1.Image, error) {
-	content, err := layerOf(binary, o.created)
+	content, err := layerOf(o.name, binary, o.created)
 	if err != nil {
 		return nil, err
 	}
@@ -93,10 +96,10 @@ func imageOf(o options, platform, binary string) (v1.Image, error) {
 	system, arch, _ := strings.Cut(platform, "/")
 	config.OS, config.Architecture, config.Created = system, arch, v1.Time{Time: o.created}
 	config.Config = v1.Config{
-		Entrypoint: []string{"/" + name}, User: user, WorkingDir: "/",
+		Entrypoint: []string{"/" + o.name}, User: user, WorkingDir: "/",
 		Labels: map[string]string{
-			"org.opencontainers.image.title":       name,
-			"org.opencontainers.image.description": "Runs TrainJobs of the API group trainer.kubeflow.org",
+			"org.opencontainers.image.title":       o.name,
+			"org.opencontainers.image.description": descriptions[o.name],
 			"org.opencontainers.image.version":     o.version,
 			"org.opencontainers.image.revision":    o.revision,
 			"org.opencontainers.image.created":     o.created.Format(time.RFC3339),
@@ -107,7 +110,7 @@ func imageOf(o options, platform, binary string) (v1.Image, error) {
 }
 
 // layerOf is a file system with the binary alone.
-func layerOf(binary string, modified time.Time) ([]byte, error) {
+func layerOf(name, binary string, modified time.Time) ([]byte, error) {
 	data, err := os.ReadFile(binary)
 	if err != nil {
 		return nil, err

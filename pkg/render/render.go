@@ -136,6 +136,7 @@ func render(job *v1alpha1.TrainJob, name string, runtime *v1alpha1.TrainingRunti
 	if errs := checkPodNames(js); len(errs) > 0 {
 		return nil, errs
 	}
+	labelPreflight(js)
 	addHelpers(objects, job, added)
 	objects.PodGroup, errs = gang.Build(gang.Input{
 		JobSet: js, Owner: trainjob.OwnerReference(job), Policy: runtime.PodGroupPolicy, TrainerJob: objects.TrainerJob, GangJob: added.Gang,

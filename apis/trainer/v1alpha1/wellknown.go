@@ -19,6 +19,10 @@ const (
 	// name of the TrainJob. Watches on ConfigMaps are restricted to it.
 	LabelTrainJobName = "trainer.kubeflow.org/trainjob-name"
 
+	// LabelPreflight is on pods with an init container ContainerPreflight, and on their
+	// JobSet; the value is its name. Watches on pods are restricted to it.
+	LabelPreflight = "trainer.kubeflow.org/preflight"
+
 	// LabelFramework, on a runtime, names the framework it serves ("torch", …). It is
 	// for people and SDKs; the controller decides nothing by it.
 	LabelFramework = "trainer.kubeflow.org/framework"
@@ -44,4 +48,6 @@ const (
 const (
 	// ContainerNode is the main container of the trainer job.
 	ContainerNode = "node"
+	// ContainerPreflight is the init container whose report goes into the job's status.
+	ContainerPreflight = "preflight"
 )

@@ -115,14 +115,8 @@ var claimsOfFrameworks = map[string]func(t *testing.T, namespace string){
 		completes(t, namespace, "xgboost", 2)
 		hasVariables(t, namespace, "xgboost", map[string]string{"DMLC_NUM_WORKER": "4", "DMLC_TRACKER_URI": "xgboost-node-0-0.xgboost", "DMLC_TRACKER_PORT": "29500"})
 	},
-	"torch-preflight.yaml": func(t *testing.T, namespace string) {
-		completes(t, namespace, "torch-preflight", 4)
-		for _, pod := range podsOf(t, namespace, "torch-preflight", "node") {
-			if diff := cmp.Diff(pod.Spec.Containers[0].Env, pod.Spec.InitContainers[0].Env); diff != "" {
-				t.Errorf("pod %s: variables of the training container and of the check (-training +check):\n%s", pod.Name, diff)
-			}
-		}
-	},
+	"torch-distributed-preflight.yaml":        func(t *testing.T, namespace string) { checksAsItTrains(t, namespace, "torch-preflight", 4) },
+	"torch-distributed-preflight-legacy.yaml": func(t *testing.T, namespace string) { checksAsItTrains(t, namespace, "torch-preflight-legacy", 2) },
 	"torchtune-llama3.2-1b.yaml": func(t *testing.T, namespace string) {
 		tunes(t, namespace, "torchtune-llama3-2-1b", "tune run lora_finetune_single_device --config llama3_2/1B_qlora_single_device output_dir=")
 	},
@@ -133,6 +127,22 @@ var claimsOfFrameworks = map[string]func(t *testing.T, namespace string){
 	"torchtune-qwen2.5-1.5b.yaml": func(t *testing.T, namespace string) {
 		tunes(t, namespace, "torchtune-qwen2-5-1-5b", "tune run --rdzv_endpoint=localhost:29500 full_finetune_distributed --config qwen2_5/1.5B_full dataset=")
 	},
+}
+
+// checksAsItTrains: preflight has the variables of the training, first of all, and the
+// pods can be found by their label.
+func checksAsItTrains(t *testing.T, namespace, job string, nodes int) {
+	t.Helper()
+	completes(t, namespace, job, nodes)
+	for _, pod := range podsOf(t, namespace, job, "node") {
+		training, check := pod.Spec.Containers[0].Env, pod.Spec.InitContainers[1].Env
+		if diff := cmp.Diff(training, check[:min(len(training), len(check))]); diff != "" || len(training) == 0 {
+			t.Errorf("pod %s: variables of the training container and of the check (-training +check):\n%s", pod.Name, diff)
+		}
+		if pod.Labels[trainer.LabelPreflight] != trainer.ContainerPreflight {
+			t.Errorf("pod %s has labels %v", pod.Name, pod.Labels)
+		}
+	}
 }
 
 func hasVariables(t *testing.T, namespace, job string, want map[string]string) {
