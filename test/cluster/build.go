@@ -31,15 +31,18 @@ var targets = []target{
 	{string(ControllerManager), "kubernetes", "k8s.io/kubernetes/cmd/kube-controller-manager", "2 minutes"},
 	{string(Scheduler), "kubernetes", "k8s.io/kubernetes/cmd/kube-scheduler", "15 seconds"},
 	{string(JobSet), "jobset", "sigs.k8s.io/jobset", "a minute and a half"},
+	{string(Kueue), "kueue", "sigs.k8s.io/kueue/cmd/kueue", "4 minutes"},
 	{string(Kwok), "kwok", "sigs.k8s.io/kwok/cmd/kwok", "a minute"},
 	{kubectl, "kubernetes", "k8s.io/kubernetes/cmd/kubectl", "half a minute"},
 }
 
 // copied lists the manifests taken over from a component's module, so that
-// they always fit the binary built from it.
+// they always fit the binary built from it. Of a folder, all its files become one.
 var copied = []struct{ module, path, from, to string }{
 	{"jobset", "sigs.k8s.io/jobset", "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml", jobSetCRDFile},
 	{"jobset", "sigs.k8s.io/jobset", "config/components/webhook/manifests.yaml", jobSetWebhookFile},
+	{"kueue", "sigs.k8s.io/kueue", "config/components/crd/bases", kueueCRDFile},
+	{"kueue", "sigs.k8s.io/kueue", "config/components/webhook/manifests.yaml", kueueWebhookFile},
 }
 
 // ldflags strips debug data and tells the Kubernetes binaries their version,
@@ -158,7 +161,7 @@ func (b builder) copyManifests(ctx context.Context, module string) error {
 		if err != nil {
 			return fmt.Errorf("find the sources of %s: %w", c.path, err)
 		}
-		data, err := os.ReadFile(filepath.Join(folder, c.from))
+		data, err := readJoined(filepath.Join(folder, c.from))
 		if err != nil {
 			return fmt.Errorf("copy a manifest of %s: %w", c.path, err)
 		}
@@ -167,6 +170,23 @@ func (b builder) copyManifests(ctx context.Context, module string) error {
 		}
 	}
 	return nil
+}
+
+// readJoined is a file, or the YAML files of a folder one after the other.
+func readJoined(path string) ([]byte, error) {
+	files, err := manifestFiles(path)
+	if err != nil {
+		return nil, err
+	}
+	var joined []byte
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		joined = append(append(joined, data...), "\n---\n"...)
+	}
+	return joined, nil
 }
 
 // goCommand runs the go tool in a nested module and returns its output. The

@@ -164,7 +164,7 @@ func TestLockWaitsForItsHolder(t *testing.T) {
 func fakeSource(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
-	for _, module := range []string{"kubernetes", "jobset", "kwok"} {
+	for _, module := range []string{"kubernetes", "jobset", "kueue", "kwok"} {
 		for _, file := range []string{"go.mod", "go.sum"} {
 			write(t, filepath.Join(root, nestedModules, module, file), module+file)
 		}

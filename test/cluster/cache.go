@@ -48,7 +48,7 @@ func cacheDir(root string) (string, error) {
 func cacheKey(root string, parts ...string) (string, error) {
 	hash := sha256.New()
 	add := func(name string, data []byte) { fmt.Fprintf(hash, "%s %d\n%s\n", name, len(data), data) }
-	for _, module := range []string{"kubernetes", "jobset", "kwok"} {
+	for _, module := range []string{"kubernetes", "jobset", "kueue", "kwok"} {
 		for _, file := range []string{"go.mod", "go.sum"} {
 			name := filepath.Join(nestedModules, module, file)
 			data, err := os.ReadFile(filepath.Join(root, name))

@@ -30,6 +30,8 @@ const (
 	schedulerPort   = "kube-scheduler"
 	jobSetHealth    = "jobset-health"
 	jobSetWebhook   = "jobset-webhook"
+	kueueHealth     = "kueue-health"
+	kueueWebhook    = "kueue-webhook"
 )
 
 // definition is what the cluster has to know about a component.
@@ -79,6 +81,13 @@ var definitions = map[Component]definition{
 		prepare: writeJobSetConfig,
 		args:    jobSetArgs,
 		ready:   jobSetReady,
+	},
+	Kueue: {
+		ports: kueuePorts,
+		user:  "kueue", groups: []string{adminGroup},
+		prepare: prepareKueue,
+		args:    kueueArgs,
+		ready:   kueueReady,
 	},
 	Kwok: {
 		user: "kwok", groups: []string{adminGroup},

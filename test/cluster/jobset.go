@@ -30,6 +30,11 @@ func (c *Cluster) installOptionCRDs(ctx context.Context) error {
 	if c.opts.JobSetCRD {
 		paths = append([]string{filepath.Join(c.binDir, jobSetCRDFile)}, paths...)
 	}
+	if c.opts.Kueue {
+		if err := c.installKueueCRDs(ctx); err != nil {
+			return err
+		}
+	}
 	for _, path := range paths {
 		if err := c.InstallCRDs(ctx, path); err != nil {
 			return err
@@ -95,10 +100,7 @@ func (c *Cluster) SetJobSetWebhooks(ctx context.Context, registered bool) error 
 		return err
 	}
 	for _, configuration := range configurations {
-		resource := client.Resource(schema.GroupVersionResource{
-			Group: "admissionregistration.k8s.io", Version: "v1",
-			Resource: strings.ToLower(configuration.GetKind()) + "s",
-		})
+		resource := client.Resource(webhookResource(configuration))
 		if registered {
 			err = apply(ctx, resource, configuration)
 		} else if err = resource.Delete(ctx, configuration.GetName(), metav1.DeleteOptions{}); apierrors.IsNotFound(err) {
@@ -125,30 +127,49 @@ func (c *Cluster) SetJobSetWebhooks(ctx context.Context, registered bool) error 
 // jobSetWebhooks reads the manifest of the JobSet module and points it to the
 // controller's port instead of to a service.
 func (c *Cluster) jobSetWebhooks() ([]*unstructured.Unstructured, error) {
-	configurations, err := readManifests(filepath.Join(c.binDir, jobSetWebhookFile))
+	return c.webhooksByURL(jobSetWebhookFile, "jobset-", jobSetWebhook, c.ca.pem, func(map[string]any) bool { return true })
+}
+
+// webhooksByURL reads a component's webhook configurations, puts a prefix before
+// their names, leaves out the webhooks that are not wanted, and has the others
+// called at the component's port, with certificates of an authority.
+func (c *Cluster) webhooksByURL(file, prefix, port string, ca []byte, wanted func(hook map[string]any) bool) ([]*unstructured.Unstructured, error) {
+	configurations, err := readManifests(filepath.Join(c.binDir, file))
 	if err != nil {
 		return nil, err
 	}
-	bundle := base64.StdEncoding.EncodeToString(c.ca.pem)
+	bundle := base64.StdEncoding.EncodeToString(ca)
 	for _, configuration := range configurations {
-		configuration.SetName("jobset-" + configuration.GetName())
+		configuration.SetName(prefix + configuration.GetName())
 		hooks, _, err := unstructured.NestedSlice(configuration.Object, "webhooks")
 		if err != nil {
-			return nil, fmt.Errorf("read JobSet's webhooks: %w", err)
+			return nil, fmt.Errorf("read the webhooks in %s: %w", file, err)
 		}
+		var kept []any
 		for _, entry := range hooks {
 			hook, _ := entry.(map[string]any)
 			path, found, err := unstructured.NestedString(hook, "clientConfig", "service", "path")
 			if err != nil || !found {
-				return nil, fmt.Errorf("a webhook of JobSet has no path: its manifest changed, see %s", jobSetWebhookFile)
+				return nil, fmt.Errorf("a webhook in %s has no path: the manifest changed", file)
 			}
-			hook["clientConfig"] = map[string]any{"url": c.url("https", jobSetWebhook) + path, "caBundle": bundle}
+			if wanted(hook) {
+				hook["clientConfig"] = map[string]any{"url": c.url("https", port) + path, "caBundle": bundle}
+				kept = append(kept, hook)
+			}
 		}
-		if err := unstructured.SetNestedSlice(configuration.Object, hooks, "webhooks"); err != nil {
-			return nil, fmt.Errorf("rewrite JobSet's webhooks: %w", err)
+		if err := unstructured.SetNestedSlice(configuration.Object, kept, "webhooks"); err != nil {
+			return nil, fmt.Errorf("rewrite the webhooks in %s: %w", file, err)
 		}
 	}
 	return configurations, nil
+}
+
+// webhookResource is the resource of a webhook configuration.
+func webhookResource(configuration *unstructured.Unstructured) schema.GroupVersionResource {
+	return schema.GroupVersionResource{
+		Group: "admissionregistration.k8s.io", Version: "v1",
+		Resource: strings.ToLower(configuration.GetKind()) + "s",
+	}
 }
 
 // jobSetWebhooksCalled finds out by a rehearsed creation. It is one that the

@@ -43,6 +43,11 @@ func (c *Cluster) InstallCRDs(ctx context.Context, path string) error {
 	if len(objects) == 0 {
 		return fmt.Errorf("no CRD in %s: generate the manifests first", path)
 	}
+	return c.installCRDs(ctx, objects)
+}
+
+// installCRDs applies CRDs and returns when the API server serves them.
+func (c *Cluster) installCRDs(ctx context.Context, objects []*unstructured.Unstructured) error {
 	client, err := dynamic.NewForConfig(c.RESTConfig())
 	if err != nil {
 		return err
@@ -158,15 +163,9 @@ func apply(ctx context.Context, resource dynamic.ResourceInterface, object *unst
 // readManifests decodes the YAML documents of a file or of a folder's files.
 // Kustomize's own files are instructions, not objects, and are left out.
 func readManifests(path string) ([]*unstructured.Unstructured, error) {
-	files := []string{path}
-	info, err := os.Stat(path)
+	files, err := manifestFiles(path)
 	if err != nil {
 		return nil, fmt.Errorf("read manifests: %w", err)
-	}
-	if info.IsDir() {
-		if files, err = filepath.Glob(filepath.Join(path, "*.yaml")); err != nil {
-			return nil, fmt.Errorf("list manifests: %w", err)
-		}
 	}
 	var objects []*unstructured.Unstructured
 	for _, file := range files {
@@ -181,6 +180,15 @@ func readManifests(path string) ([]*unstructured.Unstructured, error) {
 		objects = append(objects, decoded...)
 	}
 	return objects, nil
+}
+
+// manifestFiles is the file itself, or the YAML files of a folder.
+func manifestFiles(path string) ([]string, error) {
+	info, err := os.Stat(path)
+	if err != nil || !info.IsDir() {
+		return []string{path}, err
+	}
+	return filepath.Glob(filepath.Join(path, "*.yaml"))
 }
 
 func decodeManifests(data []byte) ([]*unstructured.Unstructured, error) {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 )
 
 // Component names one process of a cluster, and its log file.
@@ -19,6 +20,7 @@ const (
 	ControllerManager Component = "kube-controller-manager"
 	Scheduler         Component = "kube-scheduler"
 	JobSet            Component = "jobset"
+	Kueue             Component = "kueue"
 	Kwok              Component = "kwok"
 )
 
@@ -40,6 +42,13 @@ type Options struct {
 	// JobSetController runs the JobSet controller and registers its webhooks,
 	// without which it does not work: they set defaults that it relies on.
 	JobSetController bool
+
+	// Kueue runs Kueue with its integrations of TrainJobs, JobSets and Jobs, its
+	// CRDs and its webhooks. The CRDs of TrainJobs belong in CRDDirs then.
+	Kueue bool
+	// KueuePodsReady is how long Kueue waits for all pods of a job that it has
+	// admitted until it evicts the job; without it, Kueue does not wait.
+	KueuePodsReady time.Duration
 
 	// CRDDirs are folders (or files) of CRDs to install before
 	// kube-controller-manager starts, so that its garbage collector knows them.
@@ -100,6 +109,7 @@ func (o Options) components() []Component {
 		{ControllerManager, o.ControllerManager},
 		{Scheduler, o.Scheduler},
 		{JobSet, o.JobSetController},
+		{Kueue, o.Kueue},
 		{Kwok, o.Kwok},
 	}
 	var names []Component

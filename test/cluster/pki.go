@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -43,7 +44,7 @@ func newAuthority() (*authority, error) {
 		BasicConstraintsValid: true,
 		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 	}
-	der, err := signCertificate(template, nil, key, key)
+	der, err := signCertificate(template, nil, key.Public(), key)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +80,7 @@ func (a *authority) issue(template *x509.Certificate) (pair, error) {
 	if err != nil {
 		return pair{}, fmt.Errorf("create a key for %s: %w", template.Subject, err)
 	}
-	der, err := signCertificate(template, a.cert, key, a.key)
+	der, err := signCertificate(template, a.cert, key.Public(), a.key)
 	if err != nil {
 		return pair{}, err
 	}
@@ -91,7 +92,7 @@ func (a *authority) issue(template *x509.Certificate) (pair, error) {
 }
 
 // signCertificate completes the template; without a parent it is self-signed.
-func signCertificate(template, parent *x509.Certificate, key, signer *ecdsa.PrivateKey) ([]byte, error) {
+func signCertificate(template, parent *x509.Certificate, key crypto.PublicKey, signer crypto.Signer) ([]byte, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
 	if err != nil {
 		return nil, fmt.Errorf("choose a serial number: %w", err)
@@ -102,7 +103,7 @@ func signCertificate(template, parent *x509.Certificate, key, signer *ecdsa.Priv
 	if parent == nil {
 		parent = template
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key, signer)
 	if err != nil {
 		return nil, fmt.Errorf("sign the certificate of %s: %w", template.Subject, err)
 	}
