@@ -2,6 +2,7 @@ package render
 
 import (
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -99,6 +100,13 @@ func removeJob(spec *jobsetv1alpha2.JobSetSpec, name string) {
 	}
 	if spec.Coordinator != nil && spec.Coordinator.ReplicatedJob == name {
 		spec.Coordinator = nil
+	}
+}
+
+// noteLeftOut writes down which jobs of the runtime the JobSet does without.
+func noteLeftOut(js *jobsetv1alpha2.JobSet, names []string) {
+	if len(names) > 0 {
+		metav1.SetMetaDataAnnotation(&js.ObjectMeta, v1alpha1.AnnotationLeftOutJobs, strings.Join(names, ","))
 	}
 }
 

@@ -39,7 +39,7 @@ type Objects struct {
 	JobSet *jobsetv1alpha2.JobSet
 	// Nodes is the number of training nodes.
 	Nodes int32
-	// TrainerJob is the name of the replicatedJob that trains.
+	// TrainerJob is the name of the replicatedJob that trains, "" if none is labelled so.
 	TrainerJob string
 	// ConfigMaps that the pods mount, complete.
 	ConfigMaps []*corev1.ConfigMap `json:",omitempty"`
@@ -115,6 +115,9 @@ func render(job *v1alpha1.TrainJob, name string, runtime *v1alpha1.TrainingRunti
 	if len(errs) > 0 {
 		return nil, errs
 	}
+	if trainer.job == nil {
+		return asItStands(js, job)
+	}
 	in := framework.Input{
 		JobName: job.Name, UID: job.UID,
 		Trainer: job.Spec.Trainer, Policy: runtime.MLPolicy, Spec: &js.Spec,
@@ -137,14 +140,26 @@ func render(job *v1alpha1.TrainJob, name string, runtime *v1alpha1.TrainingRunti
 		return nil, errs
 	}
 	labelPreflight(js)
+	noteLeftOut(js, added.Removed)
 	addHelpers(objects, job, added)
 	objects.PodGroup, errs = gang.Build(gang.Input{
-		JobSet: js, Owner: trainjob.OwnerReference(job), Policy: runtime.PodGroupPolicy, TrainerJob: objects.TrainerJob, GangJob: added.Gang,
+		JobSet: js, Owner: trainjob.OwnerReference(job), Policy: runtime.PodGroupPolicy, Template: runtime.Template.Annotations,
+		TrainerJob: objects.TrainerJob, GangJob: added.Gang,
 	})
 	if len(errs) > 0 {
 		return nil, errs
 	}
 	return objects, nil
+}
+
+// asItStands is for templates in which no job is labelled as the one that trains: nobody
+// knows where spec.trainer and the framework belong, so the template runs without them.
+func asItStands(js *jobsetv1alpha2.JobSet, job *v1alpha1.TrainJob) (*Objects, field.ErrorList) {
+	errs := checkNothingToTrain(&js.Spec, job.Spec.Trainer)
+	if errs = append(errs, checkPodNames(js)...); len(errs) > 0 {
+		return nil, errs
+	}
+	return &Objects{JobSet: js, Nodes: podsOfNoStep(&js.Spec)}, nil
 }
 
 // checkTemplate refuses runtimes of which nothing can be built.
@@ -194,5 +209,8 @@ func ownMetadata(js *jobsetv1alpha2.JobSet, job *v1alpha1.TrainJob) {
 	js.Annotations = mergeMaps(js.Annotations, map[string]string{
 		v1alpha1.AnnotationPatchesHash: PatchesHash(job.Spec.RuntimePatches),
 	})
+	// A note of another JobSet, or somebody's own.
+	delete(js.Annotations, v1alpha1.AnnotationRemakeJobs)
+	delete(js.Annotations, v1alpha1.AnnotationLeftOutJobs)
 	js.OwnerReferences = []metav1.OwnerReference{trainjob.OwnerReference(job)}
 }

@@ -194,8 +194,12 @@ func TestRenderErrors(t *testing.T) {
 	}{
 		"a runtime without jobs": {trainJob(), jobs(),
 			[]string{"spec.template.spec.replicatedJobs "}, "add at least the one that trains"},
-		"no job that trains": {trainJob(), jobs(replicatedJob("node", "", "node")),
-			[]string{"spec.template.spec.replicatedJobs "}, "template.metadata.labels"},
+		"settings of training and no job that trains": {trainJob(withTrainer(v1alpha1.Trainer{
+			Image: ptr.To("x"), Command: []string{"x"}, Args: []string{"x"}, NumNodes: ptr.To[int32](4), NumProcPerNode: ptr.To[int32](2),
+			Env: []corev1.EnvVar{{Name: "A"}}, ResourcesPerNode: &corev1.ResourceRequirements{},
+		})), jobs(replicatedJob("node", "", "node")),
+			[]string{"spec.trainer.image ", "spec.trainer.command ", "spec.trainer.args ", "spec.trainer.env ", "spec.trainer.resourcesPerNode ", "spec.trainer.numProcPerNode "},
+			"label trainer.kubeflow.org/trainjob-ancestor-step: trainer: put it on template.metadata.labels"},
 		"two jobs that train": {trainJob(), jobs(replicatedJob("a", "trainer", "node"), replicatedJob("b", "trainer", "node")),
 			[]string{"spec.template.spec.replicatedJobs[1].template.metadata.labels[trainer.kubeflow.org/trainjob-ancestor-step] trainer"}, "a and b both have it"},
 		"no training container": {trainJob(), jobs(replicatedJob("node", "trainer", "main", "sidecar")),

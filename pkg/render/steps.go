@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"math"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -22,15 +23,53 @@ type step struct {
 	container *corev1.Container
 }
 
-// findTrainer finds the one job that trains.
+// findTrainer finds the one job that trains. Without one that is labelled so, the step
+// is empty.
 func findTrainer(spec *jobsetv1alpha2.JobSetSpec) (step, field.ErrorList) {
 	indexes := labelled(spec, v1alpha1.StepTrainer)
 	if len(indexes) == 0 {
-		return step{}, field.ErrorList{field.Required(templatePath(), fmt.Sprintf(
-			"no replicatedJob (%s) has the label %s: %s: put it on template.metadata.labels of the one that trains",
-			framework.JobNames(spec), v1alpha1.LabelAncestorStep, v1alpha1.StepTrainer))}
+		return step{}, nil
 	}
 	return mainContainer(spec, indexes, v1alpha1.StepTrainer, v1alpha1.ContainerNode)
+}
+
+// checkNothingToTrain refuses what spec.trainer asks of a template of which no job is
+// labelled as the one that trains. The number of nodes is let through: clients send it
+// with every job.
+func checkNothingToTrain(spec *jobsetv1alpha2.JobSetSpec, trainer *v1alpha1.Trainer) field.ErrorList {
+	if trainer == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	refuse := func(given bool, name string) {
+		if given {
+			errs = append(errs, field.Forbidden(field.NewPath("spec", "trainer", name), fmt.Sprintf(
+				"no replicatedJob of the runtime (%s) has the label %s: %s: put it on template.metadata.labels of the one that trains, or remove the field",
+				framework.JobNames(spec), v1alpha1.LabelAncestorStep, v1alpha1.StepTrainer)))
+		}
+	}
+	refuse(trainer.Image != nil && *trainer.Image != "", "image")
+	refuse(len(trainer.Command) > 0, "command")
+	refuse(len(trainer.Args) > 0, "args")
+	refuse(len(trainer.Env) > 0, "env")
+	refuse(trainer.ResourcesPerNode != nil, "resourcesPerNode")
+	refuse(trainer.NumProcPerNode != nil, "numProcPerNode")
+	return errs
+}
+
+// podsOfNoStep is the number of pods of the jobs that have no step label: which of them
+// train is not known.
+func podsOfNoStep(spec *jobsetv1alpha2.JobSetSpec) int32 {
+	var pods int64
+	for i := range spec.ReplicatedJobs {
+		rjob := &spec.ReplicatedJobs[i]
+		switch rjob.Template.Labels[v1alpha1.LabelAncestorStep] {
+		case v1alpha1.StepDatasetInitializer, v1alpha1.StepModelInitializer:
+		default:
+			pods += int64(max(rjob.Replicas, 1)) * int64(parallelism(&rjob.Template.Spec))
+		}
+	}
+	return int32(min(pods, math.MaxInt32))
 }
 
 // labelled returns the indexes of the jobs with that value of the step label.

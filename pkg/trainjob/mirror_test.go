@@ -14,7 +14,8 @@ func TestJobsStatusMirrorsTheJobSet(t *testing.T) {
 	copied := trainer.JobStatus{Name: "node", Ready: 1, Succeeded: 2, Failed: 3, Active: 4, Suspended: 5}
 	cases := map[string]struct {
 		old    []trainer.JobStatus
-		gone   bool // there is no JobSet
+		gone   bool   // there is no JobSet
+		absent string // jobs that the JobSet does without
 		jobSet []jobset.ReplicatedJobStatus
 		want   []trainer.JobStatus
 	}{
@@ -35,6 +36,16 @@ func TestJobsStatusMirrorsTheJobSet(t *testing.T) {
 			jobSet: []jobset.ReplicatedJobStatus{{Name: "y"}, full, {Name: "x"}, {Name: "init", Succeeded: 1}},
 			want:   []trainer.JobStatus{{Name: "init", Succeeded: 1}, copied, {Name: "y"}, {Name: "x"}},
 		},
+		"a job of the runtime that the JobSet does without has succeeded": {
+			old:    []trainer.JobStatus{{Name: "node"}, {Name: "workers", Succeeded: 1}},
+			jobSet: []jobset.ReplicatedJobStatus{full}, absent: "workers",
+			want: []trainer.JobStatus{copied, {Name: "workers", Succeeded: 1}},
+		},
+		"before anything is counted it has not": {absent: "workers"},
+		"when the JobSet is gone it counts zero like all others": {
+			old: []trainer.JobStatus{copied, {Name: "workers", Succeeded: 1}}, gone: true, absent: "workers",
+			want: []trainer.JobStatus{{Name: "node"}, {Name: "workers"}},
+		},
 		"a job the JobSet does not have is dropped": {
 			old:    []trainer.JobStatus{{Name: "init"}, {Name: "node"}},
 			jobSet: []jobset.ReplicatedJobStatus{full}, want: []trainer.JobStatus{copied},
@@ -46,6 +57,7 @@ func TestJobsStatusMirrorsTheJobSet(t *testing.T) {
 			seen := Observed{}
 			if !tc.gone {
 				seen.JobSet = builders.JobSetOf(job, builders.Jobs(tc.jobSet...))
+				seen.JobSet.Annotations = map[string]string{trainer.AnnotationLeftOutJobs: tc.absent}
 			}
 			expect(t, "jobsStatus", tc.want, Next(job, seen, builders.At(1)).JobsStatus)
 		})

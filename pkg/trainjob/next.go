@@ -213,7 +213,22 @@ func mirror(old []trainer.JobStatus, js *jobset.JobSet) []trainer.JobStatus {
 			Name: s.Name, Ready: s.Ready, Succeeded: s.Succeeded, Failed: s.Failed, Active: s.Active, Suspended: s.Suspended,
 		})
 	}
-	return inOrderOf(old, counted)
+	return inOrderOf(old, append(counted, leftOut(js)...))
+}
+
+// leftOut are the jobs of the runtime that the JobSet does without. They count as
+// succeeded: who reserves room by the runtime, as Kueue does, would wait for their pods
+// for ever, and gives the room back for what has succeeded.
+func leftOut(js *jobset.JobSet) []trainer.JobStatus {
+	names := js.Annotations[trainer.AnnotationLeftOutJobs]
+	if names == "" {
+		return nil
+	}
+	var all []trainer.JobStatus
+	for name := range strings.SplitSeq(names, ",") {
+		all = append(all, trainer.JobStatus{Name: name, Succeeded: 1})
+	}
+	return all
 }
 
 // inOrderOf keeps the order of the entries that are already in the status: a JobSet's

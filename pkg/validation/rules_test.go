@@ -52,6 +52,8 @@ func ofJobs() []example {
 			on(torch(), `spec: {runtimeRef: {name: torch.v1}}`), on(nil, `spec: {runtimeRef: {name: Torch}}`)},
 		{"the runtime can be used", nothing, pending, on(torch()),
 			on(torch(func(spec *trainer.TrainingRuntimeSpec) { podOf(spec, "node").Containers[0].Name = "trainer" }))},
+		{"spec.trainer is left out where no job of the runtime trains", nothing, pending,
+			on(torch()), on(torch(unlabelled), `spec: {trainer: {image: "x:1"}}`)},
 		{"the pods' names have room", nothing, pending, long("10"), long("1000")},
 		{"the framework's variables are left to it", nothing, "the framework's value wins",
 			on(torch(), `spec: {trainer: {env: [{name: PET_MAX_RESTARTS, value: "3"}]}}`),
@@ -157,6 +159,7 @@ func warningsOfJobs() []example {
 		{"a finished job can be looked at", nothing, "", on(torch(), `spec: {ttlSecondsAfterFinished: 60}`), on(torch(), `spec: {ttlSecondsAfterFinished: 59}`)},
 		{"a time limit that a client has dropped is put back", "accepts the absence", "enforces what `status.lifecycle` says", back(`spec: {ttlSecondsAfterFinished: 600}`), back(`spec: {}`)},
 		{"the runtime is not deprecated", nothing, "", on(torch()), on(deprecated)},
+		{"one job of the runtime trains", nothing, "runs the template as it stands", on(torch()), on(torch(unlabelled), `spec: {trainer: {numNodes: 2}}`)},
 		{"a number of processes has an effect", nothing, "passed over",
 			on(torch(), `spec: {trainer: {numProcPerNode: 2}}`), on(torch(jax), `spec: {trainer: {numProcPerNode: 2}}`)},
 		{"Kueue counts the devices that the pods get", nothing, "",
@@ -259,7 +262,6 @@ func ofRuntimes() []example {
 	renamed := func(name string) specChange { return node(func(rjob *jobset.ReplicatedJob) { rjob.Name = name }) }
 	return []example{
 		{"the template has jobs", refused, pending, on(plain), on(plain, func(spec *trainer.TrainingRuntimeSpec) { spec.Template.Spec.ReplicatedJobs = nil })},
-		{"one job trains", refused, pending, on(plain), on(plain, node(func(rjob *jobset.ReplicatedJob) { rjob.Template.Labels = nil }))},
 		{"only one job trains", refused, pending, on(plain, add(builders.ReplicatedJob("more", "", "c"))), on(plain, add(builders.ReplicatedJob("more", trainer.StepTrainer, "node")))},
 		{"the training container is `node`", nothing, pending, on(plain), on(plain, func(spec *trainer.TrainingRuntimeSpec) { podOf(spec, "node").Containers[0].Name = "main" })},
 		{"a step's container has the step's name", nothing, "`Pending/RuntimeInvalid` of jobs that use it",
@@ -317,6 +319,9 @@ func mount(spec *trainer.TrainingRuntimeSpec) {
 	podOf(spec, "node").Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/d"}}
 }
 
+// unlabelled takes away the label that says which job trains.
+func unlabelled(spec *trainer.TrainingRuntimeSpec) { rjobOf(spec, "node").Template.Labels = nil }
+
 // claim has JobSet make a volume claim `data`.
 func claim(spec *trainer.TrainingRuntimeSpec) {
 	spec.Template.Spec.VolumeClaimPolicies = []jobset.VolumeClaimPolicy{{Templates: []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"}}}}}
@@ -340,6 +345,7 @@ func warningsOfRuntimes() []example {
 			extra := builders.ReplicatedJob("data", "data-initializer", "c")
 			spec.Template.Spec.ReplicatedJobs = append(spec.Template.Spec.ReplicatedJobs, extra)
 		})},
+		{"one job trains", nothing, "runs the template as it stands", on(), on(unlabelled)},
 		{"a mounted volume exists", nothing, "the API server refuses the pods of jobs that do not add it", on(mount, withVolume("data")), on(mount)},
 		{"a volume claim is mounted", nothing, "`Pending/CreationFailed` of jobs that do not mount it", on(mount, claim), on(claim)},
 		{"a recipe is found for torchtune", nothing, "`Pending/RuntimeInvalid` of jobs that do not",

@@ -45,7 +45,10 @@ func Runtime(metadata *metav1.ObjectMeta, spec *trainer.TrainingRuntimeSpec) Rev
 // runtime's own number of nodes but at least one, and each step that the runtime has.
 func simplestJob(spec *trainer.TrainingRuntimeSpec) *trainer.TrainJob {
 	job := &trainer.TrainJob{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "a", UID: "a"}}
-	job.Spec.Trainer = &trainer.Trainer{Image: ptr.To("a")}
+	job.Spec.Trainer = &trainer.Trainer{}
+	if stepJob(&spec.Template.Spec, trainer.StepTrainer) != nil {
+		job.Spec.Trainer.Image = ptr.To("a")
+	}
 	if policy := spec.MLPolicy; policy != nil && ptr.Deref(policy.NumNodes, 1) < 1 {
 		job.Spec.Trainer.NumNodes = ptr.To[int32](1)
 	}

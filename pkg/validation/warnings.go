@@ -36,6 +36,13 @@ func warnOfRuntime(review *Review, job *trainer.TrainJob, runtime *runtimesnapsh
 	}
 	warnOfProcesses(review, job, runtime.Spec.MLPolicy)
 	spec := &runtime.Spec.Template.Spec
+	if stepJob(spec, trainer.StepTrainer) == nil {
+		if len(review.Errors) > 0 {
+			return // which say it too
+		}
+		review.warn(runtimeRefPath.Child("name"), "%s has "+noTrainerJob, describe(job), trainer.LabelAncestorStep, trainer.StepTrainer)
+		return
+	}
 	node := stepContainer(spec, trainer.StepTrainer, trainer.ContainerNode)
 	if node == nil {
 		return
@@ -51,6 +58,9 @@ func warnOfRuntime(review *Review, job *trainer.TrainJob, runtime *runtimesnapsh
 		}
 	}
 }
+
+// noTrainerJob is what is said of a runtime whose template is run as it stands.
+const noTrainerJob = "no job with the label %s: %s, so its template runs as it stands, and numNodes, mlPolicy and podGroupPolicy have no effect; put the label on the job that trains"
 
 // warnOfProcesses tells of a number of processes that is passed over. Kubeflow Trainer
 // accepts it, and jobs written for it must be accepted here.
@@ -120,6 +130,9 @@ func shares(spec *jobset.JobSetSpec, step string) bool {
 func warnOfTemplate(review *Review, spec *trainer.TrainingRuntimeSpec) {
 	const leftOut = "it would end jobs behind the TrainJob's back and is left out; set spec.%s of the TrainJob instead"
 	template := &spec.Template.Spec
+	if len(template.ReplicatedJobs) > 0 && stepJob(template, trainer.StepTrainer) == nil {
+		review.warn(jobsPath, "there is "+noTrainerJob, trainer.LabelAncestorStep, trainer.StepTrainer)
+	}
 	for i := range template.ReplicatedJobs {
 		switch step := template.ReplicatedJobs[i].Template.Labels[trainer.LabelAncestorStep]; step {
 		case "", trainer.StepTrainer, trainer.StepDatasetInitializer, trainer.StepModelInitializer:

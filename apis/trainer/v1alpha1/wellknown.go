@@ -34,6 +34,15 @@ const (
 	// AnnotationPatchesHash, on a JobSet, is the hash of the spec.runtimePatches that
 	// the JobSet was last brought up to date with, `time` left out.
 	AnnotationPatchesHash = "trainer.kubeflow.org/runtime-patches-hash"
+
+	// AnnotationRemakeJobs, on a suspended JobSet, lists the replicatedJobs whose child
+	// Jobs must be deleted before it may be resumed.
+	AnnotationRemakeJobs = "trainer.kubeflow.org/remake-jobs"
+
+	// AnnotationLeftOutJobs, on a JobSet, lists the replicatedJobs of the runtime that
+	// its framework does without. Whoever counts by the runtime, as Kueue does, is told
+	// that they have succeeded.
+	AnnotationLeftOutJobs = "trainer.kubeflow.org/left-out-jobs"
 )
 
 // Values of LabelAncestorStep, which are also the names of the main container of

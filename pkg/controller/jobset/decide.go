@@ -112,7 +112,7 @@ func decidePresent(job *trainer.TrainJob, seen observation) action {
 // must be deleted before it may be resumed: JobSet merges its template into Jobs that
 // exist, so what was removed from the template would live on in them. It is on the
 // object and not in memory so that a crash in between forgets nothing.
-const annotationRemake = "trainer.kubeflow.org/remake-jobs"
+const annotationRemake = trainer.AnnotationRemakeJobs
 
 // objectsOf renders a job from its snapshot. The cause says why it cannot be.
 func (c *Controller) objectsOf(job *trainer.TrainJob, snapshot *corev1.ConfigMap) (*render.Objects, *trainjob.Cause) {

@@ -208,7 +208,7 @@ func TestObjectsOfSaysWhyAJobCannotBeBuilt(t *testing.T) {
 		"the snapshot has nothing to render": {
 			func(_ *trainer.TrainJob, cm **corev1.ConfigMap) {
 				text := (*cm).Data[runtimesnapshot.DataKey]
-				(*cm).Data[runtimesnapshot.DataKey] = strings.ReplaceAll(text, trainer.LabelAncestorStep, "other")
+				(*cm).Data[runtimesnapshot.DataKey] = strings.ReplaceAll(text, "name: node", "name: main")
 			},
 			trainer.ReasonRuntimeInvalid, "as it was when its snapshot",
 		},

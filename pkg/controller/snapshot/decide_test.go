@@ -34,7 +34,9 @@ func snapshotOf(t *testing.T, job *trainer.TrainJob) *corev1.ConfigMap {
 
 func unusable() trainer.TrainingRuntimeSpec {
 	spec := builders.TorchSpec()
-	spec.Template.Spec.ReplicatedJobs[0].Template.Labels = nil
+	second := spec.Template.Spec.ReplicatedJobs[0].DeepCopy()
+	second.Name = "second" // two jobs that train
+	spec.Template.Spec.ReplicatedJobs = append(spec.Template.Spec.ReplicatedJobs, *second)
 	return spec
 }
 

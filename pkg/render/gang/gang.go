@@ -17,7 +17,7 @@ import (
 const (
 	coschedulingLabel = "scheduling.x-k8s.io/pod-group"
 	volcanoAnnotation = "scheduling.k8s.io/group-name"
-	// volcanoQueue, on the JobSet, names the queue.
+	// volcanoQueue, on the runtime's template, names the queue.
 	volcanoQueue = "scheduling.volcano.sh/queue-name"
 )
 
@@ -29,6 +29,9 @@ type Input struct {
 	Owner metav1.OwnerReference
 	// Policy is spec.podGroupPolicy of the runtime; nil when it has none.
 	Policy *v1alpha1.PodGroupPolicy
+	// Template are the annotations of the runtime's template. The queue is read there and
+	// not on the JobSet, where a job's patches could choose one that is not the user's.
+	Template map[string]string
 	// TrainerJob is the replicatedJob that trains.
 	TrainerJob string
 	// GangJob is the replicatedJob that is placed as a whole, where that is another.
@@ -91,7 +94,7 @@ func newPodGroup(in Input, kind schema.GroupVersionKind, spec map[string]any) *u
 
 // addVolcano adds what only Volcano knows.
 func addVolcano(spec map[string]any, in Input) {
-	if queue := in.JobSet.Annotations[volcanoQueue]; queue != "" {
+	if queue := in.Template[volcanoQueue]; queue != "" {
 		spec["queue"] = queue
 	}
 	for i := range in.JobSet.Spec.ReplicatedJobs {

@@ -95,7 +95,8 @@ func TestVolcano(t *testing.T) {
 			other.Template.Spec.Template.Spec.PriorityClassName = "somebody's"
 			node.Template.Spec.Template.Spec.PriorityClassName = tc.class
 			in := input(volcano(tc.topology), other, node)
-			in.JobSet.Annotations = map[string]string{"scheduling.volcano.sh/queue-name": tc.queue}
+			in.Template = map[string]string{"scheduling.volcano.sh/queue-name": tc.queue}
+			in.JobSet.Annotations = map[string]string{"scheduling.volcano.sh/queue-name": "of a patch"}
 			got, errs := Build(in)
 			if len(errs) > 0 {
 				t.Fatal(errs)

@@ -212,14 +212,12 @@ var runtimeRules = map[string]rule{
 	"one job fetches the model": {
 		jobsOf([3]string{"t", "trainer", "1"}, [3]string{"a", "dataset-initializer", "1"}, [3]string{"b", "model-initializer", "1"}),
 		jobsOf([3]string{"t", "trainer", "1"}, [3]string{"a", "model-initializer", "1"}, [3]string{"b", "model-initializer", "1"}), "trainjob-ancestor-step: model-initializer"},
-	"one job trains": {
-		jobsOf([3]string{"a", "other", "1"}, [3]string{"b", "trainer", "1"}), jobsOf([3]string{"a", "dataset-initializer", "1"}, [3]string{"b", "other", "1"}), "one replicatedJob must have the label"},
-	"a job without labels does not train": {
-		``, `spec: {template: {spec: {replicatedJobs: [{name: node, template: {spec: {template: {spec: {containers: [{name: node, image: "n:1"}]}}}}}]}}}`, "set it in template.metadata.labels"},
 	"a template has jobs": {
 		``, `spec: {template: {spec: {replicatedJobs: []}}}`, "spec.template.spec.replicatedJobs: Invalid value"},
 	"a framework alone is no runtime": {
-		`spec: {mlPolicy: {torch: {}}}`, `spec: {mlPolicy: {torch: {}}, template: null}`, "set it in template.metadata.labels"},
+		`spec: {mlPolicy: {torch: {}}}`, `spec: {mlPolicy: {torch: {}}, template: null}`, "give at least the one that trains"},
+	"no job need be labelled as the one that trains": {
+		`spec: {template: {spec: {replicatedJobs: [{name: node, template: {spec: {template: {spec: {containers: [{name: node, image: "n:1"}]}}}}}]}}}`, `spec: {template: {spec: {replicatedJobs: null}}}`, "give at least the one that trains"},
 	"torch's nodes are numbered":   numbered(`torch: {}`),
 	"jax's nodes are numbered":     numbered(`jax: {}`),
 	"xgboost's nodes are numbered": numbered(`xgboost: {}`),

@@ -446,10 +446,13 @@ func (f found) writeSnapshot(t *testing.T) error {
 	return err
 }
 
-// unusable is a runtime without a job that trains, which Trainer accepts.
+// unusable is a runtime with two jobs that train, which Trainer accepts.
 func (f found) unusable(name string) *trainer.TrainingRuntime {
 	runtime := builders.TrainingRuntime(name, builders.PlainSpec())
-	runtime.Namespace, runtime.Spec.Template.Spec.ReplicatedJobs[0].Template.Labels = f.namespace, nil
+	runtime.Namespace = f.namespace
+	second := runtime.Spec.Template.Spec.ReplicatedJobs[0].DeepCopy()
+	second.Name = "second"
+	runtime.Spec.Template.Spec.ReplicatedJobs = append(runtime.Spec.Template.Spec.ReplicatedJobs, *second)
 	return runtime
 }
 
@@ -471,7 +474,7 @@ func (f found) wantUnusable(t *testing.T) {
 	runtimes := env.Trainer.TrainerV1alpha1().TrainingRuntimes(f.namespace)
 	harness.Eventually(t, harness.Soon, func() string {
 		if _, err := runtimes.Create(t.Context(), f.unusable("another"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); !apierrors.IsInvalid(err) {
-			return fmt.Sprintf("a runtime without a job that trains is not refused: %v", err)
+			return fmt.Sprintf("a runtime with two jobs that train is not refused: %v", err)
 		}
 		return ""
 	})
