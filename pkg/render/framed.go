@@ -27,9 +27,9 @@ func applyFramework(spec *jobsetv1alpha2.JobSetSpec, added framework.Output) {
 		pod.Volumes = mergeByKey(pod.Volumes, addition.Volumes, volumeName, replace[corev1.Volume])
 		pod.InitContainers = append(pod.InitContainers, addition.InitContainers...)
 	}
+	containers := framework.Containers{}
 	for _, addition := range added.Containers {
-		rjob := framework.FindReplicatedJob(spec, addition.ReplicatedJob)
-		container := framework.FindAnyContainer(&rjob.Template.Spec.Template.Spec, addition.Container)
+		container := containers.Find(framework.FindReplicatedJob(spec, addition.ReplicatedJob), addition.Container)
 		container.Env = injectEnv(container.Env, addition.Env)
 		container.Ports = addPorts(container.Ports, addition.Ports)
 		container.Command = slices.Concat(addition.Wrapper, container.Command, addition.Command)

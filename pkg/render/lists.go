@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/utils/ptr"
 )
 
 // The functions of this file lay one list or map over another. They may change base,
@@ -28,18 +28,65 @@ func mergeMaps(base, over map[string]string) map[string]string {
 // its place, another one is added at the end, so the order of base never changes. A
 // later item of base with the same key would hide the change and is dropped.
 func mergeByKey[T any](base, over []T, key func(*T) string, combine func(base, over *T)) []T {
+	if len(over) == 0 {
+		return base
+	}
+	first := firstByKey(base, key)
+	changed := make(map[string]bool, len(over))
 	for i := range over {
 		name := key(&over[i])
-		same := func(item T) bool { return key(&item) == name }
-		at := slices.IndexFunc(base, same)
-		if at < 0 {
+		at, found := first[name]
+		if !found {
+			first[name] = len(base)
 			base = append(base, over[i])
 			continue
 		}
 		combine(&base[at], &over[i])
-		base = append(base[:at+1], slices.DeleteFunc(base[at+1:], same)...)
+		changed[name] = true
+	}
+	at := -1
+	return slices.DeleteFunc(base, func(item T) bool {
+		at++
+		name := key(&item)
+		return changed[name] && first[name] != at
+	})
+}
+
+// firstByKey are the indexes of the first items with each key.
+func firstByKey[T any, K comparable](list []T, key func(*T) K) map[K]int {
+	first := make(map[K]int, len(list))
+	for i := range list {
+		if name := key(&list[i]); !has(first, name) {
+			first[name] = i
+		}
+	}
+	return first
+}
+
+func has[K comparable, V any](m map[K]V, key K) bool {
+	_, found := m[key]
+	return found
+}
+
+// addNew adds the items of over whose keys are not there yet.
+func addNew[T any, K comparable](base, over []T, key func(*T) K) []T {
+	if len(over) == 0 {
+		return base
+	}
+	there := firstByKey(base, key)
+	for i := range over {
+		if name := key(&over[i]); !has(there, name) {
+			there[name] = len(base)
+			base = append(base, over[i])
+		}
 	}
 	return base
+}
+
+// lacks reports whether want lacks the key of an item of have.
+func lacks[T any, K comparable](have, want []T, key func(*T) K) bool {
+	there := firstByKey(want, key)
+	return slices.ContainsFunc(have, func(item T) bool { return !has(there, key(&item)) })
 }
 
 // replace is for items of which parts cannot be mixed: a variable has a value or a
@@ -56,26 +103,26 @@ func mergeEnv(base, over []corev1.EnvVar) []corev1.EnvVar {
 // injectEnv puts variables first, so that all others may refer to them, and removes
 // what else has their names.
 func injectEnv(base, injected []corev1.EnvVar) []corev1.EnvVar {
+	reserved := firstByKey(injected, envName)
 	env := make([]corev1.EnvVar, 0, len(injected)+len(base))
 	env = append(env, injected...)
 	for i := range base {
-		if !slices.ContainsFunc(injected, func(e corev1.EnvVar) bool { return e.Name == base[i].Name }) {
+		if !has(reserved, base[i].Name) {
 			env = append(env, base[i])
 		}
 	}
 	return env
 }
 
+// portKey tells the ports of a container apart.
+type portKey struct {
+	number   int32
+	protocol corev1.Protocol
+}
+
 // addPorts adds the ports a container does not have yet.
 func addPorts(base, ports []corev1.ContainerPort) []corev1.ContainerPort {
-	for _, port := range ports {
-		if !slices.ContainsFunc(base, func(p corev1.ContainerPort) bool {
-			return p.ContainerPort == port.ContainerPort && protocol(p) == protocol(port)
-		}) {
-			base = append(base, port)
-		}
-	}
-	return base
+	return addNew(base, ports, func(p *corev1.ContainerPort) portKey { return portKey{p.ContainerPort, protocol(*p)} })
 }
 
 func protocol(port corev1.ContainerPort) corev1.Protocol {
@@ -85,19 +132,21 @@ func protocol(port corev1.ContainerPort) corev1.Protocol {
 	return port.Protocol
 }
 
+// tolerationKey tells tolerations apart by all that they say.
+type tolerationKey struct {
+	rest    corev1.Toleration // without the pointer
+	limited bool
+	seconds int64
+}
+
+func keyOfToleration(t *corev1.Toleration) tolerationKey {
+	key := tolerationKey{rest: *t, limited: t.TolerationSeconds != nil, seconds: ptr.Deref(t.TolerationSeconds, 0)}
+	key.rest.TolerationSeconds = nil
+	return key
+}
+
 // addTolerations adds the tolerations that are not there yet. A strategic merge would
 // replace the list, and with it what the runtime's own nodes need.
 func addTolerations(base, over []corev1.Toleration) []corev1.Toleration {
-	for i := range over {
-		if !hasToleration(base, &over[i]) {
-			base = append(base, over[i])
-		}
-	}
-	return base
-}
-
-func hasToleration(list []corev1.Toleration, toleration *corev1.Toleration) bool {
-	return slices.ContainsFunc(list, func(t corev1.Toleration) bool {
-		return equality.Semantic.DeepEqual(&t, toleration)
-	})
+	return addNew(base, over, keyOfToleration)
 }

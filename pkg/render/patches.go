@@ -85,6 +85,12 @@ func checkStepLabel(patch, base *metav1.ObjectMeta, path *field.Path) field.Erro
 		"the label is the runtime's to set: remove it from the patch")}
 }
 
+func containerName(c *corev1.Container) string { return c.Name }
+
+func gateName(g *corev1.PodSchedulingGate) string { return g.Name }
+
+func jobName(r *jobsetv1alpha2.ReplicatedJob) string { return r.Name }
+
 func mergeMetadata(base, patch *metav1.ObjectMeta) {
 	if patch == nil {
 		return
@@ -106,7 +112,7 @@ func applyPodPatch(pod *corev1.PodSpec, patch *v1alpha1.PodSpecPatch, path *fiel
 	pod.Affinity = overlay(pod.Affinity, patch.Affinity)
 	pod.Tolerations = addTolerations(pod.Tolerations, patch.Tolerations)
 	pod.SchedulingGates = mergeByKey(pod.SchedulingGates, patch.SchedulingGates,
-		func(g *corev1.PodSchedulingGate) string { return g.Name }, replace[corev1.PodSchedulingGate])
+		gateName, replace[corev1.PodSchedulingGate])
 	if patch.TerminationGracePeriodSeconds != nil {
 		pod.TerminationGracePeriodSeconds = patch.TerminationGracePeriodSeconds
 	}
@@ -116,11 +122,15 @@ func applyPodPatch(pod *corev1.PodSpec, patch *v1alpha1.PodSpecPatch, path *fiel
 }
 
 func applyContainerPatches(containers []corev1.Container, patches []v1alpha1.ContainerPatch, path *field.Path) field.ErrorList {
+	if len(patches) == 0 {
+		return nil
+	}
 	var errs field.ErrorList
+	byName := firstByKey(containers, containerName)
 	for i := range patches {
 		patch := &patches[i]
-		container := framework.FindContainer(containers, patch.Name)
-		if container == nil {
+		at, found := byName[patch.Name]
+		if !found {
 			remedy := "the runtime has none there: leave it out"
 			if len(containers) > 0 {
 				remedy = fmt.Sprintf("name one that the runtime has there (%s)", framework.ContainerNames(containers))
@@ -129,6 +139,7 @@ func applyContainerPatches(containers []corev1.Container, patches []v1alpha1.Con
 				remedy+"; in a job that exists, remove the patch while the job is suspended and add it anew"))
 			continue
 		}
+		container := &containers[at]
 		container.Env = mergeEnv(container.Env, patch.Env)
 		container.VolumeMounts = mergeByKey(container.VolumeMounts, patch.VolumeMounts, mountPath, combineMount)
 		container.SecurityContext = overlay(container.SecurityContext, patch.SecurityContext)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -303,7 +304,7 @@ func checkRendered(t *testing.T, seed uint64, objects *Objects, runtime Runtime)
 			}
 		}
 		for _, toleration := range want.Tolerations {
-			if !hasToleration(have.Tolerations, &toleration) {
+			if !slices.ContainsFunc(have.Tolerations, func(t corev1.Toleration) bool { return equality.Semantic.DeepEqual(t, toleration) }) {
 				t.Fatalf("seed %d: a toleration of the runtime is lost in %s", seed, template.Name)
 			}
 		}

@@ -1,13 +1,10 @@
 package render
 
 import (
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
 	jobsetv1alpha2 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/trainjob/controller/apis/trainer/v1alpha1"
-	"github.com/trainjob/controller/pkg/render/framework"
 )
 
 // UpdateSuspended brings a suspended JobSet up to date with the patches of its job as
@@ -24,13 +21,14 @@ func UpdateSuspended(live, desired *jobsetv1alpha2.JobSet) (updated *jobsetv1alp
 	updated.Annotations = mergeMaps(updated.Annotations, map[string]string{
 		v1alpha1.AnnotationPatchesHash: desired.Annotations[v1alpha1.AnnotationPatchesHash],
 	})
+	wanted := firstByKey(desired.Spec.ReplicatedJobs, jobName)
 	for i := range updated.Spec.ReplicatedJobs {
 		rjob := &updated.Spec.ReplicatedJobs[i]
-		want := framework.FindReplicatedJob(&desired.Spec, rjob.Name)
-		if want == nil {
+		at, found := wanted[rjob.Name]
+		if !found {
 			continue // not a job of ours to judge; JobSet would refuse its removal
 		}
-		if setChangeable(&rjob.Template.Spec.Template, &want.Template.Spec.Template) {
+		if setChangeable(&rjob.Template.Spec.Template, &desired.Spec.ReplicatedJobs[at].Template.Spec.Template) {
 			removedFrom = append(removedFrom, rjob.Name)
 		}
 	}
@@ -44,12 +42,8 @@ func setChangeable(pod, want *corev1.PodTemplateSpec) (removed bool) {
 	removed = lacksKey(pod.Labels, want.Labels) ||
 		lacksKey(pod.Annotations, want.Annotations) ||
 		lacksKey(pod.Spec.NodeSelector, want.Spec.NodeSelector) ||
-		slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool {
-			return !hasToleration(want.Spec.Tolerations, &t)
-		}) ||
-		slices.ContainsFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool {
-			return !slices.Contains(want.Spec.SchedulingGates, g)
-		})
+		lacks(pod.Spec.Tolerations, want.Spec.Tolerations, keyOfToleration) ||
+		lacks(pod.Spec.SchedulingGates, want.Spec.SchedulingGates, gateName)
 
 	pod.Labels = want.Labels
 	pod.Annotations = want.Annotations

@@ -9,7 +9,6 @@ import (
 	jobsetv1alpha2 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/trainjob/controller/apis/trainer/v1alpha1"
-	"github.com/trainjob/controller/pkg/render/framework"
 )
 
 // Unapplied names the fields that the job's patches set, that desired (rendered with
@@ -22,6 +21,7 @@ import (
 // that a patch used to set and no longer mentions is not noticed.
 func Unapplied(patches []v1alpha1.RuntimePatch, live, desired *jobsetv1alpha2.JobSet) []string {
 	var out differences
+	liveJobs, desiredJobs := firstByKey(live.Spec.ReplicatedJobs, jobName), firstByKey(desired.Spec.ReplicatedJobs, jobName)
 	for i := range patches {
 		if isEmptyPatch(&patches[i]) {
 			continue
@@ -33,10 +33,10 @@ func Unapplied(patches []v1alpha1.RuntimePatch, live, desired *jobsetv1alpha2.Jo
 		}
 		for k := range template.Spec.ReplicatedJobs {
 			patch := &template.Spec.ReplicatedJobs[k]
-			have := framework.FindReplicatedJob(&live.Spec, patch.Name)
-			want := framework.FindReplicatedJob(&desired.Spec, patch.Name)
-			if have != nil && want != nil && patch.Template != nil {
-				out.job(fmt.Sprintf("replicatedJobs[%s]", patch.Name), patch.Template, have, want)
+			have, isLive := liveJobs[patch.Name]
+			want, isDesired := desiredJobs[patch.Name]
+			if isLive && isDesired && patch.Template != nil {
+				out.job(fmt.Sprintf("replicatedJobs[%s]", patch.Name), patch.Template, &live.Spec.ReplicatedJobs[have], &desired.Spec.ReplicatedJobs[want])
 			}
 		}
 	}
@@ -95,40 +95,44 @@ func (d *differences) job(name string, patch *v1alpha1.JobTemplatePatch, live, d
 	d.compare(name+".affinity", pod.Affinity != nil, have.Affinity, want.Affinity)
 	d.compare(name+".terminationGracePeriodSeconds", pod.TerminationGracePeriodSeconds != nil,
 		have.TerminationGracePeriodSeconds, want.TerminationGracePeriodSeconds)
-	for i := range pod.Volumes {
-		d.compare(fmt.Sprintf("%s.volumes[%s]", name, pod.Volumes[i].Name), true,
-			find(have.Volumes, &pod.Volumes[i], volumeName), find(want.Volumes, &pod.Volumes[i], volumeName))
-	}
+	compareItems(d, name+".volumes", pod.Volumes, have.Volumes, want.Volumes, volumeName)
 	d.containers(name+".initContainers", pod.InitContainers, have.InitContainers, want.InitContainers)
 	d.containers(name+".containers", pod.Containers, have.Containers, want.Containers)
 }
 
 func (d *differences) containers(name string, patches []v1alpha1.ContainerPatch, live, desired []corev1.Container) {
+	if len(patches) == 0 {
+		return
+	}
+	inLive, inDesired := firstByKey(live, containerName), firstByKey(desired, containerName)
 	for i := range patches {
 		patch := &patches[i]
-		have, want := framework.FindContainer(live, patch.Name), framework.FindContainer(desired, patch.Name)
-		if have == nil || want == nil {
+		at, isLive := inLive[patch.Name]
+		wanted, isDesired := inDesired[patch.Name]
+		if !isLive || !isDesired {
 			continue
 		}
-		path := fmt.Sprintf("%s[%s]", name, patch.Name)
-		for k := range patch.Env {
-			d.compare(fmt.Sprintf("%s.env[%s]", path, patch.Env[k].Name), true,
-				find(have.Env, &patch.Env[k], envName), find(want.Env, &patch.Env[k], envName))
-		}
-		for k := range patch.VolumeMounts {
-			d.compare(fmt.Sprintf("%s.volumeMounts[%s]", path, patch.VolumeMounts[k].MountPath), true,
-				find(have.VolumeMounts, &patch.VolumeMounts[k], mountPath), find(want.VolumeMounts, &patch.VolumeMounts[k], mountPath))
-		}
+		path, have, want := fmt.Sprintf("%s[%s]", name, patch.Name), &live[at], &desired[wanted]
+		compareItems(d, path+".env", patch.Env, have.Env, want.Env, envName)
+		compareItems(d, path+".volumeMounts", patch.VolumeMounts, have.VolumeMounts, want.VolumeMounts, mountPath)
 		d.compare(path+".securityContext", patch.SecurityContext != nil, have.SecurityContext, want.SecurityContext)
 	}
 }
 
-// find returns the item of list with the key of like, or nil.
-func find[T any](list []T, like *T, key func(*T) string) *T {
-	for i := range list {
-		if key(&list[i]) == key(like) {
-			return &list[i]
-		}
+// compareItems compares the items of two lists that a patch mentions.
+func compareItems[T any](d *differences, name string, patch, live, desired []T, key func(*T) string) {
+	if len(patch) == 0 {
+		return
 	}
-	return nil
+	inLive, inDesired := firstByKey(live, key), firstByKey(desired, key)
+	item := func(list []T, first map[string]int, key string) *T {
+		if at, found := first[key]; found {
+			return &list[at]
+		}
+		return nil
+	}
+	for i := range patch {
+		of := key(&patch[i])
+		d.compare(fmt.Sprintf("%s[%s]", name, of), true, item(live, inLive, of), item(desired, inDesired, of))
+	}
 }

@@ -36,35 +36,66 @@ func FindAnyContainer(pod *corev1.PodSpec, name string) *corev1.Container {
 	return FindContainer(pod.InitContainers, name)
 }
 
+// Containers finds containers and init containers of jobs by their names, in a time that
+// does not depend on how many a job has. The lists must not change between two calls.
+type Containers map[*jobsetv1alpha2.ReplicatedJob]map[string]*corev1.Container
+
+// Find returns the container of that name, or nil. One that is no init container comes
+// first; the API server keeps names unique over both lists.
+func (c Containers) Find(rjob *jobsetv1alpha2.ReplicatedJob, name string) *corev1.Container {
+	byName, known := c[rjob]
+	if !known {
+		pod := &rjob.Template.Spec.Template.Spec
+		byName = make(map[string]*corev1.Container, len(pod.Containers)+len(pod.InitContainers))
+		for _, list := range [][]corev1.Container{pod.Containers, pod.InitContainers} {
+			for i := range list {
+				if byName[list[i].Name] == nil {
+					byName[list[i].Name] = &list[i]
+				}
+			}
+		}
+		c[rjob] = byName
+	}
+	return byName[name]
+}
+
 // JobNames lists the replicatedJobs of a template for messages.
 func JobNames(spec *jobsetv1alpha2.JobSetSpec) string {
-	names := make([]string, 0, len(spec.ReplicatedJobs))
-	for i := range spec.ReplicatedJobs {
-		names = append(names, spec.ReplicatedJobs[i].Name)
-	}
-	return joinOrNone(names)
+	return SomeNames(len(spec.ReplicatedJobs), func(i int) string { return spec.ReplicatedJobs[i].Name })
 }
 
 // ContainerNames lists containers for messages.
 func ContainerNames(lists ...[]corev1.Container) string {
-	var names []string
+	total := 0
 	for _, list := range lists {
-		for i := range list {
-			names = append(names, list[i].Name)
-		}
+		total += len(list)
 	}
-	return joinOrNone(names)
+	return SomeNames(total, func(i int) string {
+		for _, list := range lists {
+			if i < len(list) {
+				return list[i].Name
+			}
+			i -= len(list)
+		}
+		return ""
+	})
 }
 
 // maxNamesInMessage keeps messages readable for very long templates.
 const maxNamesInMessage = 8
 
-func joinOrNone(names []string) string {
-	if len(names) == 0 {
+// SomeNames lists the first of so many names for messages, and looks at no others: a
+// message may be one of thousands about the same list.
+func SomeNames(count int, name func(int) string) string {
+	if count == 0 {
 		return "none"
 	}
-	if len(names) > maxNamesInMessage {
-		names = append(names[:maxNamesInMessage:maxNamesInMessage], "…")
+	var names []string
+	for i := range min(count, maxNamesInMessage) {
+		names = append(names, name(i))
+	}
+	if count > maxNamesInMessage {
+		names = append(names, "…")
 	}
 	return strings.Join(names, ", ")
 }

@@ -122,7 +122,7 @@ func (m mpi) check() field.ErrorList {
 			"this is the replicatedJob of the workers, and the label %s: %s is the launcher's: put it there", v1alpha1.LabelAncestorStep, v1alpha1.StepTrainer)))
 	}
 	errs = append(errs, m.checkIndexed(jobs, m.TrainerJob)...)
-	if size := int64(m.Nodes) * int64(len(m.line(mpiWorkers, max(m.count, 1)-1))); size > maxFileBytes {
+	if size := int64(m.Nodes) * int64(len(m.line(mpiWorkers, max(m.count, 1)-1, m.slots()))); size > maxFileBytes {
 		return append(errs, field.Invalid(field.NewPath("spec", "trainer", "numNodes"), m.Nodes, fmt.Sprintf(
 			"the hostfile would take %d bytes of at most %d: use fewer nodes", size, maxFileBytes)))
 	}
@@ -191,17 +191,18 @@ func (m mpi) slots() int64 {
 // hostfile has a line for each training node.
 func (m mpi) hostfile() string {
 	var b strings.Builder
+	slots := m.slots()
 	if m.launcherTrains {
-		b.WriteString(m.line(m.TrainerJob.Name, 0))
+		b.WriteString(m.line(m.TrainerJob.Name, 0, slots))
 	}
 	for i := range m.count {
-		b.WriteString(m.line(mpiWorkers, i))
+		b.WriteString(m.line(mpiWorkers, i, slots))
 	}
 	return b.String()
 }
 
-func (m mpi) line(rjob string, index int32) string {
-	return fmt.Sprintf("%s slots=%d\n", host(m.Input, rjob, index), m.slots())
+func (m mpi) line(rjob string, index int32, slots int64) string {
+	return fmt.Sprintf("%s slots=%d\n", host(m.Input, rjob, index), slots)
 }
 
 func (m mpi) hostfileName() string { return m.JobName + "-mpi-hostfile" }

@@ -2,7 +2,6 @@ package framework
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -87,6 +86,8 @@ func torchTargets(in Input) ([]Addition, field.ErrorList) {
 	}
 	var additions []Addition
 	var errs field.ErrorList
+	type place struct{ rjob, container string }
+	there, containers := map[place]bool{}, Containers{}
 	path := policyPath().Child("torch", "envInjection", "targets")
 	for i, target := range injection.Targets {
 		rjob := FindReplicatedJob(in.Spec, target.JobName)
@@ -97,24 +98,20 @@ func torchTargets(in Input) ([]Addition, field.ErrorList) {
 		}
 		pod := &rjob.Template.Spec.Template.Spec
 		for k, name := range target.ContainerNames {
+			at := place{rjob.Name, name}
 			switch {
-			case name == v1alpha1.ContainerNode || named(additions, rjob.Name, name):
-			case FindAnyContainer(pod, name) == nil:
+			case name == v1alpha1.ContainerNode || there[at]:
+			case containers.Find(rjob, name) == nil:
 				errs = append(errs, missing(path.Index(i).Child("containerNames").Index(k), name, fmt.Sprintf(
 					"name a container or init container of replicatedJob %s (%s) or remove it from the target",
 					rjob.Name, ContainerNames(pod.InitContainers, pod.Containers))))
 			default:
+				there[at] = true
 				additions = append(additions, Addition{ReplicatedJob: rjob.Name, Container: name, Env: torchEnv(in)})
 			}
 		}
 	}
 	return additions, errs
-}
-
-func named(additions []Addition, rjob, container string) bool {
-	return slices.ContainsFunc(additions, func(a Addition) bool {
-		return a.ReplicatedJob == rjob && a.Container == container
-	})
 }
 
 func missing(path *field.Path, name, remedy string) *field.Error {

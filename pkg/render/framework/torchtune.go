@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/trainjob/controller/apis/trainer/v1alpha1"
@@ -99,8 +100,9 @@ func torchtuneCommand(in Input) ([]string, field.ErrorList) {
 		command = append(command, "--rdzv_endpoint="+meetingPoint(in))
 	}
 	command = append(command, way.recipe(), "--config", fmt.Sprintf("%s_%s", model, way))
+	given := sets.New(in.Node.Args...)
 	for _, arg := range in.RuntimeCommand {
-		if key, _, _ := strings.Cut(arg, "="); slices.Contains(runtimeSettings, key) && !slices.Contains(in.Node.Args, arg) {
+		if key, _, _ := strings.Cut(arg, "="); slices.Contains(runtimeSettings, key) && !given.Has(arg) {
 			command = append(command, arg)
 		}
 	}
