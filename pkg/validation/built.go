@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
@@ -14,6 +15,9 @@ import (
 
 // The functions of this file look at what a job would be built into. What they find is
 // named where the user has written it: in the job, in a patch, or in the runtime.
+
+// containerKey names a container of a job: list is initContainers or containers.
+type containerKey struct{ rjob, list, name string }
 
 // checkReserved refuses variables that would silently get another value.
 func checkReserved(job *trainer.TrainJob, objects *render.Objects) field.ErrorList {
@@ -26,17 +30,15 @@ func checkReserved(job *trainer.TrainJob, objects *render.Objects) field.ErrorLi
 			}
 		}
 	}
-	for _, reserved := range objects.Reserved {
-		if job.Spec.Trainer != nil && reserved.ReplicatedJob == objects.TrainerJob && reserved.Container == trainer.ContainerNode {
-			check(job.Spec.Trainer.Env, trainerPath.Child("env"), reserved.Names)
-		}
+	reserved := map[containerKey][]string{}
+	for _, r := range objects.Reserved {
+		reserved[containerKey{rjob: r.ReplicatedJob, name: r.Container}] = r.Names
+	}
+	if job.Spec.Trainer != nil {
+		check(job.Spec.Trainer.Env, trainerPath.Child("env"), reserved[containerKey{rjob: objects.TrainerJob, name: trainer.ContainerNode}])
 	}
 	eachPatchedContainer(job, func(rjob string, _ string, patch *trainer.ContainerPatch, path *field.Path) {
-		for _, reserved := range objects.Reserved {
-			if reserved.ReplicatedJob == rjob && reserved.Container == patch.Name {
-				check(patch.Env, path.Child("env"), reserved.Names)
-			}
-		}
+		check(patch.Env, path.Child("env"), reserved[containerKey{rjob: rjob, name: patch.Name}])
 	})
 	return errs
 }
@@ -71,20 +73,42 @@ func checkPods(job *trainer.TrainJob, objects *render.Objects) field.ErrorList {
 	var errs field.ErrorList
 	spec := &objects.JobSet.Spec
 	claims := claimNames(spec)
+	origins := mountOrigins(job)
 	for i := range spec.ReplicatedJobs {
 		rjob := &spec.ReplicatedJobs[i]
-		pod := &rjob.Template.Spec.Template.Spec
+		pod := podOfJob{PodSpec: &rjob.Template.Spec.Template.Spec, claims: claims}
+		pod.volumes = sets.New(claims...)
+		for k := range pod.Volumes {
+			pod.volumes.Insert(pod.Volumes[k].Name)
+		}
 		path := jobsPath.Key(rjob.Name).Child("template", "spec", "template", "spec")
-		for name, list := range listsOf(pod) {
+		for name, list := range listsOf(pod.PodSpec) {
 			for k := range list {
-				c := containerOf{job: job, objects: objects, rjob: rjob.Name, list: name, path: path.Child(name).Key(list[k].Name), Container: &list[k]}
+				c := containerOf{job: job, objects: objects, rjob: rjob.Name, list: name, path: path.Child(name).Key(list[k].Name), Container: &list[k], origins: origins}
 				errs = append(errs, c.checkImage()...)
 				errs = append(errs, c.checkResources()...)
-				errs = append(errs, c.checkMounts(pod, claims)...)
+				errs = append(errs, c.checkMounts(pod)...)
 			}
 		}
 	}
 	return errs
+}
+
+// podOfJob is the pod of a replicatedJob, and what its containers can mount.
+type podOfJob struct {
+	*corev1.PodSpec
+	claims  []string         // volumes that JobSet adds
+	volumes sets.Set[string] // all volumes, those of claims too
+}
+
+// volumeNames lists the volumes of a pod for messages.
+func (p podOfJob) volumeNames() string {
+	return framework.SomeNames(len(p.Volumes)+len(p.claims), func(i int) string {
+		if i < len(p.Volumes) {
+			return p.Volumes[i].Name
+		}
+		return p.claims[i-len(p.Volumes)]
+	})
 }
 
 // listsOf are the lists of containers of a pod, in order.
@@ -101,6 +125,7 @@ type containerOf struct {
 	objects    *render.Objects
 	rjob, list string
 	path       *field.Path // in the runtime
+	origins    map[mountOrigin]*field.Path
 }
 
 // trains says whether spec.trainer reaches the container.
@@ -120,50 +145,47 @@ func (c containerOf) checkImage() field.ErrorList {
 
 // checkMounts refuses mounts of volumes that the pod does not have, and two mounts at one
 // path.
-func (c containerOf) checkMounts(pod *corev1.PodSpec, claims []string) field.ErrorList {
+func (c containerOf) checkMounts(pod podOfJob) field.ErrorList {
 	var errs field.ErrorList
+	taken := sets.New[string]()
 	for i := range c.VolumeMounts {
 		mount := &c.VolumeMounts[i]
-		at := func(m corev1.VolumeMount) bool { return m.MountPath == mount.MountPath }
-		if slices.ContainsFunc(c.VolumeMounts[:i], at) {
+		if taken.Has(mount.MountPath) {
 			errs = append(errs, invalid(c.mountPath(i).Child("mountPath"), mount.MountPath,
 				"another volume is mounted there too: give one of the two another path, or remove it"))
 		}
-		known := slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == mount.Name }) || slices.Contains(claims, mount.Name)
-		if !known {
+		taken.Insert(mount.MountPath)
+		if !pod.volumes.Has(mount.Name) {
 			err := field.NotFound(c.mountPath(i).Child("name"), shortened(mount.Name))
-			err.Detail = fmt.Sprintf("the pods of replicatedJob %s have no such volume (they have: %s): add it to volumes, or remove the mount", c.rjob, volumeNames(pod, claims))
+			err.Detail = fmt.Sprintf("the pods of replicatedJob %s have no such volume (they have: %s): add it to volumes, or remove the mount", c.rjob, pod.volumeNames())
 			errs = append(errs, err.WithOrigin(byPatch))
 		}
 	}
 	return errs
 }
 
+// mountOrigin names a mount of a container by its path.
+type mountOrigin struct {
+	containerKey
+	mountPath string
+}
+
+// mountOrigins are where the patches of a job write mounts. The last one counts.
+func mountOrigins(job *trainer.TrainJob) map[mountOrigin]*field.Path {
+	origins := map[mountOrigin]*field.Path{}
+	eachPatchedContainer(job, func(rjob, list string, patch *trainer.ContainerPatch, path *field.Path) {
+		for i := range patch.VolumeMounts {
+			origins[mountOrigin{containerKey{rjob, list, patch.Name}, patch.VolumeMounts[i].MountPath}] = path.Child("volumeMounts").Index(i)
+		}
+	})
+	return origins
+}
+
 // mountPath is where a mount was written: in the patch that has one there, or in the
 // runtime.
 func (c containerOf) mountPath(index int) *field.Path {
-	found := c.path.Child("volumeMounts").Index(index)
-	eachPatchedContainer(c.job, func(rjob, list string, patch *trainer.ContainerPatch, path *field.Path) {
-		if rjob != c.rjob || list != c.list || patch.Name != c.Name {
-			return
-		}
-		for i := range patch.VolumeMounts {
-			if patch.VolumeMounts[i].MountPath == c.VolumeMounts[index].MountPath {
-				found = path.Child("volumeMounts").Index(i)
-			}
-		}
-	})
-	return found
-}
-
-// volumeNames lists the volumes of a pod for messages.
-func volumeNames(pod *corev1.PodSpec, claims []string) string {
-	var list []corev1.Container // names are written as those of containers are
-	for i := range pod.Volumes {
-		list = append(list, corev1.Container{Name: pod.Volumes[i].Name})
+	if path, found := c.origins[mountOrigin{containerKey{c.rjob, c.list, c.Name}, c.VolumeMounts[index].MountPath}]; found {
+		return path
 	}
-	for _, claim := range claims {
-		list = append(list, corev1.Container{Name: claim})
-	}
-	return framework.ContainerNames(list)
+	return c.path.Child("volumeMounts").Index(index)
 }

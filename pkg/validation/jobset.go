@@ -1,9 +1,7 @@
 package validation
 
 import (
-	"slices"
-
-	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
@@ -15,9 +13,10 @@ import (
 // admission would when the job is to start.
 func checkJobSet(spec *jobset.JobSetSpec) field.ErrorList {
 	var errs field.ErrorList
+	jobs := sets.New[string]()
 	known := func(path *field.Path, names ...string) {
 		for i, name := range names {
-			if framework.FindReplicatedJob(spec, name) == nil {
+			if !jobs.Has(name) {
 				errs = append(errs, invalid(path.Index(i), name, "the template has no such replicatedJob: name one of %s", framework.JobNames(spec)))
 			}
 		}
@@ -25,11 +24,12 @@ func checkJobSet(spec *jobset.JobSetSpec) field.ErrorList {
 	for i := range spec.ReplicatedJobs {
 		rjob := &spec.ReplicatedJobs[i]
 		for k, other := range rjob.DependsOn {
-			if !slices.ContainsFunc(spec.ReplicatedJobs[:i], func(r jobset.ReplicatedJob) bool { return r.Name == other.Name }) {
+			if !jobs.Has(other.Name) { // of those before this one
 				errs = append(errs, invalid(jobsPath.Key(rjob.Name).Child("dependsOn").Index(k).Child("name"), other.Name,
 					"a replicatedJob waits for one that stands before it: name one of those, or move it"))
 			}
 		}
+		jobs.Insert(rjob.Name)
 	}
 	if policy := spec.SuccessPolicy; policy != nil {
 		known(templatePath.Child("successPolicy", "targetReplicatedJobs"), policy.TargetReplicatedJobs...)
@@ -53,23 +53,34 @@ func checkJobSet(spec *jobset.JobSetSpec) field.ErrorList {
 // checkClaims refuses volume claims that no container mounts, or that have the name of a
 // volume.
 func checkClaims(spec *jobset.JobSetSpec) field.ErrorList {
+	if len(spec.VolumeClaimPolicies) == 0 {
+		return nil
+	}
 	var errs field.ErrorList
-	for i := range spec.VolumeClaimPolicies {
-		for k := range spec.VolumeClaimPolicies[i].Templates {
-			name, mounted := spec.VolumeClaimPolicies[i].Templates[k].Name, false
-			path := templatePath.Child("volumeClaimPolicies").Index(i).Child("templates").Index(k).Child("metadata", "name")
-			for r := range spec.ReplicatedJobs {
-				pod := &spec.ReplicatedJobs[r].Template.Spec.Template.Spec
-				if slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == name }) {
-					errs = append(errs, invalid(path, name, "replicatedJob %s has a volume of this name: rename one of the two", spec.ReplicatedJobs[r].Name))
-				}
-				for _, list := range listsOf(pod) {
-					mounted = mounted || slices.ContainsFunc(list, func(c corev1.Container) bool {
-						return slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == name })
-					})
+	mounted, volumesOf := sets.New[string](), map[string]string{} // of which job
+	for r := range spec.ReplicatedJobs {
+		pod := &spec.ReplicatedJobs[r].Template.Spec.Template.Spec
+		for i := range pod.Volumes {
+			if _, found := volumesOf[pod.Volumes[i].Name]; !found {
+				volumesOf[pod.Volumes[i].Name] = spec.ReplicatedJobs[r].Name
+			}
+		}
+		for _, list := range listsOf(pod) {
+			for c := range list {
+				for m := range list[c].VolumeMounts {
+					mounted.Insert(list[c].VolumeMounts[m].Name)
 				}
 			}
-			if !mounted {
+		}
+	}
+	for i := range spec.VolumeClaimPolicies {
+		for k := range spec.VolumeClaimPolicies[i].Templates {
+			name := spec.VolumeClaimPolicies[i].Templates[k].Name
+			path := templatePath.Child("volumeClaimPolicies").Index(i).Child("templates").Index(k).Child("metadata", "name")
+			if rjob, found := volumesOf[name]; found {
+				errs = append(errs, invalid(path, name, "replicatedJob %s has a volume of this name: rename one of the two", rjob))
+			}
+			if !mounted.Has(name) {
 				errs = append(errs, invalid(path, name, "no container mounts the claim: add a volumeMount of this name, or remove the claim").WithOrigin(byPatch))
 			}
 		}

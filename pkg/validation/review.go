@@ -20,6 +20,26 @@ func (r *Review) warn(path *field.Path, format string, args ...any) {
 	r.Warnings = append(r.Warnings, path.String()+": "+fmt.Sprintf(format, args...))
 }
 
+// maxErrors is how many errors, and maxWarnings how many warnings, one answer names.
+// Whoever has thousands of them has made one mistake.
+const (
+	maxErrors   = 20
+	maxWarnings = 20
+)
+
+// cut leaves out what nobody would read, and says how much that is.
+func (r Review) cut() Review {
+	if more := len(r.Errors) - maxErrors; more > 0 {
+		next := &field.Error{Type: field.ErrorTypeForbidden, Field: r.Errors[maxErrors].Field,
+			Detail: fmt.Sprintf("this and %d more errors are not listed: correct the others first", more-1)}
+		r.Errors = append(r.Errors[:maxErrors:maxErrors], next)
+	}
+	if more := len(r.Warnings) - maxWarnings; more > 0 {
+		r.Warnings = append(r.Warnings[:maxWarnings:maxWarnings], fmt.Sprintf("and %d more warnings", more))
+	}
+	return r
+}
+
 // maxValueBytes bounds what one wrong value takes of a message.
 const maxValueBytes = 100
 

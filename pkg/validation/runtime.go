@@ -38,7 +38,7 @@ func Runtime(metadata *metav1.ObjectMeta, spec *trainer.TrainingRuntimeSpec) Rev
 		}
 	}
 	warnOfTemplate(&review, spec)
-	return review
+	return review.cut()
 }
 
 // simplestJob is a job that asks as little of a runtime as any: a short name, the

@@ -34,7 +34,7 @@ func CreateTrainJob(job *trainer.TrainJob, runtime *runtimesnapshot.Runtime) Rev
 		review.warn(runtimeRefPath.Child("name"), "%s does not exist in this cluster, so nothing was checked against it", describe(job))
 	}
 	review.Errors = append(review.Errors, checkOwnLists(job)...)
-	return review
+	return review.cut()
 }
 
 // OpaqueTrainJob reviews a job whose runtime is of a kind that another controller
@@ -46,7 +46,7 @@ func OpaqueTrainJob(old, job *trainer.TrainJob) Review {
 	review := Review{Errors: append(checkReference(job), checkOwnLists(job)...)}
 	warnOfLimits(&review, job)
 	warnOfPatches(&review, job.Spec.RuntimePatches)
-	return review
+	return review.cut()
 }
 
 // UnsupportedTrainJob reviews a job whose runtime is of a kind that nobody here
@@ -64,7 +64,7 @@ func UnsupportedTrainJob(old, job *trainer.TrainJob, opaque sets.Set[schema.Grou
 		// The job is built in another cluster, whose controller may understand more.
 		review.warn(runtimeRefPath, "nobody in this cluster understands the kind of %s, so nothing was checked against it", describe(job))
 	}
-	return review
+	return review.cut()
 }
 
 // checkReference refuses names that no runtime can have.

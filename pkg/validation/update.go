@@ -44,14 +44,14 @@ func UpdateTrainJob(old, job *trainer.TrainJob, snapshot *runtimesnapshot.Runtim
 	}
 	review.Errors = append(review.Errors, brought(checkOwnLists(old), old, checkOwnLists(job), job)...)
 	if snapshot == nil {
-		return review
+		return review.cut()
 	}
 	before, after := newFaults(old, snapshot), newFaults(job, snapshot)
 	review.Errors = append(review.Errors, broughtFaults(before, old, after, job)...)
 	if before.objects != nil && after.objects != nil && hasJobSet(old) {
 		review.Errors = append(review.Errors, checkApplicable(old, job, before.objects, after.objects)...)
 	}
-	return review
+	return review.cut()
 }
 
 // checkFixed refuses changes of what was fixed at creation. Two ways of writing the same

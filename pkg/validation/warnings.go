@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
@@ -121,9 +122,11 @@ func shares(spec *jobset.JobSetSpec, step string) bool {
 	if from == nil || to == nil {
 		return true
 	}
-	return slices.ContainsFunc(from.VolumeMounts, func(m corev1.VolumeMount) bool {
-		return slices.ContainsFunc(to.VolumeMounts, func(n corev1.VolumeMount) bool { return n.Name == m.Name })
-	})
+	mounted := sets.New[string]()
+	for i := range to.VolumeMounts {
+		mounted.Insert(to.VolumeMounts[i].Name)
+	}
+	return slices.ContainsFunc(from.VolumeMounts, func(m corev1.VolumeMount) bool { return mounted.Has(m.Name) })
 }
 
 // warnOfTemplate tells of labels and limits in a runtime's template that have no effect.
