@@ -152,12 +152,26 @@ func warningsOfJobs() []example {
 		return on(torch(), `spec: {runtimePatches: [`+entry("a", "node", `{nodeSelector: {zone: x}, tolerations: [{key: x}]}`)+`,`+
 			entry("b", "node", `{nodeSelector: {zone: `+zone+`}, tolerations: [{key: y}]}`)+`]}`)
 	}
+	const entryOfKueue = `spec: {runtimePatches: [{manager: kueue.x-k8s.io/manager}]}`
+	queueing := func(after string, before ...string) Review {
+		old := jobOf(append(before, queued, `spec: {suspend: true, trainer: {command: [tune, run]}}`)...)
+		job := old.DeepCopy()
+		job.Spec.RuntimePatches = jobOf(after).Spec.RuntimePatches
+		if changed := jobOf(after).Spec.Trainer; changed != nil {
+			job.Spec.Trainer = changed
+		}
+		return Review{Warnings: DefaultTrainJob(old, job, now)}
+	}
 	back := func(layer string) Review {
 		return Review{Warnings: DefaultTrainJob(jobOf(`spec: {ttlSecondsAfterFinished: 600}`), jobOf(layer), now)}
 	}
 	return []example{
 		{"a finished job can be looked at", nothing, "", on(torch(), `spec: {ttlSecondsAfterFinished: 60}`), on(torch(), `spec: {ttlSecondsAfterFinished: 59}`)},
 		{"a time limit that a client has dropped is put back", "accepts the absence", "enforces what `status.lifecycle` says", back(`spec: {ttlSecondsAfterFinished: 600}`), back(`spec: {}`)},
+		{"what is fixed in a job of a queue is put back", "refuses the change", "–",
+			queueing(`spec: {trainer: {command: [tune, run]}}`), queueing(`spec: {trainer: {command: [tune, run, full]}}`)},
+		{"Kueue's entry of a job of a queue is put back", "accepts the absence while suspended", "the job runs without Kueue's choice",
+			queueing(entryOfKueue), queueing(`spec: {}`, entryOfKueue)},
 		{"the runtime is not deprecated", nothing, "", on(torch()), on(deprecated)},
 		{"one job of the runtime trains", nothing, "runs the template as it stands", on(torch()), on(torch(unlabelled), `spec: {trainer: {numNodes: 2}}`)},
 		{"a number of processes has an effect", nothing, "passed over",

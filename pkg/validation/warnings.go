@@ -78,7 +78,7 @@ func warnOfProcesses(review *Review, job *trainer.TrainJob, policy *trainer.MLPo
 // warnOfQueue tells of devices that the pods have and Kueue does not count: it takes
 // resourcesPerNode in place of the runtime's resources, this controller on top of them.
 func warnOfQueue(review *Review, job *trainer.TrainJob, node *corev1.Container) {
-	if job.Labels[labelQueue] == "" || job.Spec.Trainer == nil || job.Spec.Trainer.ResourcesPerNode == nil {
+	if !Queued(job) || job.Spec.Trainer == nil || job.Spec.Trainer.ResourcesPerNode == nil {
 		return
 	}
 	given := job.Spec.Trainer.ResourcesPerNode
