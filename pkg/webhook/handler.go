@@ -81,6 +81,9 @@ func (e *httpError) Error() string { return e.message }
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	started := h.clock.Now()
 	result := metrics.ReviewMalformed
+	ctx, cancel := context.WithTimeout(r.Context(), answerIn(r))
+	defer cancel()
+	r = r.WithContext(ctx)
 	defer func() { h.metrics.Reviewed(h.path, result, h.clock.Since(started)) }()
 	asked, leave, err := h.take(w, r)
 	defer leave()
@@ -92,8 +95,18 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var response *admissionv1.AdmissionResponse
-	response, result = h.answer(r.Context(), asked.Request)
+	response, result = h.answer(ctx, asked.Request)
 	respond(w, response)
+}
+
+// answerIn is how long the caller waits: API servers say it in the address. Whoever says
+// nothing waits as long as API servers do at most.
+func answerIn(r *http.Request) time.Duration {
+	const most = 30 * time.Second
+	if wait, err := time.ParseDuration(r.URL.Query().Get("timeout")); err == nil && wait > 0 {
+		return min(wait, most)
+	}
+	return most
 }
 
 func respond(w http.ResponseWriter, response *admissionv1.AdmissionResponse) {
@@ -255,6 +268,9 @@ func (h *handler) answer(ctx context.Context, request *admissionv1.AdmissionRequ
 		}
 		response.UID = request.UID
 	}()
+	if err := ctx.Err(); err != nil { // it has waited for its turn too long
+		return failed(http.StatusGatewayTimeout, metav1.StatusReasonTimeout, "the review was not begun in time: try again"), metrics.ReviewError
+	}
 	response = h.review(ctx, request)
 	response.Warnings = limitWarnings(response.Warnings)
 	return response, resultOf(response)

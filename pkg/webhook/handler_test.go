@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
@@ -255,5 +256,48 @@ func TestTheProbeIsAnsweredByTheHandler(t *testing.T) {
 	defer other.Body.Close()
 	if err := CheckProbe(other); err == nil || !strings.Contains(err.Error(), fmt.Sprint(http.StatusMethodNotAllowed)) {
 		t.Errorf("another answer passes: %v", err)
+	}
+}
+
+// A review that has waited for its turn until its caller gave up is not judged: the work
+// would be for nobody, and others wait for it.
+func TestAReviewEndsWithItsRequest(t *testing.T) {
+	judged := 0
+	h := handlerOf(func(ctx context.Context, _ *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+		judged++
+		if _, limited := ctx.Deadline(); !limited {
+			t.Error("the review may go on for ever")
+		}
+		return allowed()
+	})
+	request := func(ctx context.Context, address string) *http.Request {
+		r := httptest.NewRequest(http.MethodPost, address, strings.NewReader(someReview)).WithContext(ctx)
+		r.Header.Set("Content-Type", "application/json")
+		return r
+	}
+	h.ServeHTTP(httptest.NewRecorder(), request(t.Context(), "/x?timeout=5s"))
+	h.ServeHTTP(httptest.NewRecorder(), request(t.Context(), "/x"))
+	if judged != 2 {
+		t.Fatalf("%d of 2 reviews were judged", judged)
+	}
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	response, result := h.answer(gone, &admissionv1.AdmissionRequest{UID: "a"})
+	if judged != 2 || response.Allowed || response.UID != "a" || result != metrics.ReviewError {
+		t.Errorf("a review whose caller has left: judged %d, %+v, %v", judged-2, response, result)
+	}
+	h.ServeHTTP(httptest.NewRecorder(), request(t.Context(), "/x?timeout=1ns"))
+	if judged != 2 {
+		t.Error("a review is judged although its time is over")
+	}
+}
+
+func TestHowLongACallerWaits(t *testing.T) {
+	for address, want := range map[string]time.Duration{
+		"/x": 30 * time.Second, "/x?timeout=5s": 5 * time.Second, "/x?timeout=1h": 30 * time.Second, "/x?timeout=-1s": 30 * time.Second, "/x?timeout=x": 30 * time.Second,
+	} {
+		if got := answerIn(httptest.NewRequest(http.MethodPost, address, nil)); got != want {
+			t.Errorf("%s: %v, want %v", address, got, want)
+		}
 	}
 }

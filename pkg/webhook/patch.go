@@ -23,10 +23,10 @@ func add(path string, value any) operation {
 
 func remove(path string) operation { return operation{"op": "remove", "path": path} }
 
-// patchBetween is the JSON patch that makes after out of before, nil if they are equal.
-// It speaks only of what differs, so that fields this program does not know, which are
+// operationsBetween are those that make after out of before, none if they are equal.
+// They speak only of what differs, so that fields this program does not know, which are
 // in neither, are left alone.
-func patchBetween(before, after any) ([]byte, error) {
+func operationsBetween(before, after any) ([]operation, error) {
 	old, err := plain(before)
 	if err != nil {
 		return nil, err
@@ -35,11 +35,7 @@ func patchBetween(before, after any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	operations := difference(nil, "", old, new)
-	if len(operations) == 0 {
-		return nil, nil
-	}
-	return json.Marshal(operations)
+	return difference(nil, "", old, new), nil
 }
 
 // plain is an object as maps, lists and scalars.

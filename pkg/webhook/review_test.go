@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -340,6 +341,61 @@ func TestFillInPatchesOnlyWhatItSets(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Kueue reads a job with types of its own and writes all of it back.
+func TestAQueuesWayOfWritingAPatchChangesNothing(t *testing.T) {
+	f := world{}.start(t)
+	object := func(suspend bool, podOfUser, entryOfKueue string) runtime.RawExtension {
+		return runtime.RawExtension{Raw: fmt.Appendf(nil, `{"apiVersion":"trainer.kubeflow.org/v1alpha1","kind":"TrainJob","metadata":{"name":"a","namespace":"default","labels":{"kueue.x-k8s.io/queue-name":"q"}},
+			"spec":{"suspend":%v,"runtimeRef":{"name":"torch"},"runtimePatches":[{"manager":"example.com/me","time":"2026-03-01T12:01:00Z","trainingRuntimeSpec":%s}%s]}}`, suspend, inPod(podOfUser), entryOfKueue)}
+	}
+	const written = `{"securityContext":{"supplementalGroups":[]},"containers":[{"name":"node","volumeMounts":[{"name":"v","mountPath":"/v","readOnly":false}]}]}`
+	const asGo = `{"securityContext":{},"containers":[{"name":"node","volumeMounts":[{"name":"v","mountPath":"/v"}]}]}`
+	const other = `{"securityContext":{"fsGroup":1},"containers":[{"name":"node","volumeMounts":[{"name":"v","mountPath":"/v"}]}]}`
+	const kueue = `,{"manager":"kueue.x-k8s.io/manager","time":"2026-03-01T12:01:00Z"}`
+	for name, tc := range map[string]struct{ old, job, entry, want string }{
+		"what Go drops is kept":                     {written, asGo, kueue, inPod(written)},
+		"a change is one":                           {written, other, kueue, inPod(other)},
+		"what was written so is not patched":        {written, written, kueue, inPod(written)},
+		"kept also where Kueue's entry is put back": {written, asGo, "", inPod(written)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			new := object(false, tc.job, tc.entry)
+			response := f.ask(t, PathMutateTrainJob, builders.TrainJob("a"), builders.TrainJob("a"), func(r *admissionv1.AdmissionRequest) {
+				r.OldObject, r.Object = object(true, tc.old, kueue), new
+			})
+			applied := new.Raw
+			if response.Patch != nil {
+				patch, err := jsonpatch.DecodePatch(response.Patch)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if applied, err = patch.Apply(new.Raw); err != nil {
+					t.Fatalf("%s: %v", response.Patch, err)
+				}
+			}
+			var got struct {
+				Spec struct {
+					RuntimePatches []struct {
+						Manager             string
+						TrainingRuntimeSpec json.RawMessage
+					}
+				}
+			}
+			if err := json.Unmarshal(applied, &got); err != nil {
+				t.Fatal(err)
+			}
+			if patches := got.Spec.RuntimePatches; len(patches) != 2 || patches[1].Manager != "kueue.x-k8s.io/manager" || !jsonpatch.Equal([]byte(tc.want), patches[0].TrainingRuntimeSpec) {
+				t.Errorf("after %s the patches are\n%s\nwant\n%s", response.Patch, applied, tc.want)
+			}
+		})
+	}
+}
+
+// inPod writes a patch of the pods of job node.
+func inPod(pod string) string {
+	return `{"template":{"spec":{"replicatedJobs":[{"name":"node","template":{"spec":{"template":{"spec":` + pod + `}}}}]}}}`
 }
 
 func TestRefusalsCarryWhatKubectlShows(t *testing.T) {

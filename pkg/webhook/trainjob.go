@@ -2,15 +2,19 @@ package webhook
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
+	"slices"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -45,15 +49,60 @@ func (t *trainJobs) fillIn(_ context.Context, request *admissionv1.AdmissionRequ
 	filled := c.object.DeepCopy()
 	response := allowed(validation.DefaultTrainJob(c.old, filled, t.clock.Now())...)
 	type spec map[string]trainer.TrainJobSpec // as far as anything is filled in
-	patch, err := patchBetween(spec{"spec": c.object.Spec}, spec{"spec": filled.Spec})
+	operations, err := operationsBetween(spec{"spec": c.object.Spec}, spec{"spec": filled.Spec})
 	if err != nil {
 		return failed(http.StatusInternalServerError, metav1.StatusReasonInternalError, err.Error())
 	}
-	if patch != nil {
+	if c.old != nil && validation.Queued(filled) && !trainjob.BeingDeleted(filled) {
+		operations = append(operations, keepWriting(request, c.old, filled)...)
+	}
+	if len(operations) > 0 {
+		patch, err := json.Marshal(operations)
+		if err != nil {
+			return failed(http.StatusInternalServerError, metav1.StatusReasonInternalError, err.Error())
+		}
 		kind := admissionv1.PatchTypeJSONPatch
 		response.Patch, response.PatchType = patch, &kind
 	}
 	return response
+}
+
+// keepWriting leaves the entries of patches that mean what they did in the way they were
+// written. Programs in Go that write a whole job back drop `readOnly: false`, which changes
+// what is merged, and `supplementalGroups: []`, which a rule of the CRD takes for a change.
+func keepWriting(request *admissionv1.AdmissionRequest, old, job *trainer.TrainJob) []operation {
+	was, is := writtenPatches(request.OldObject.Raw), writtenPatches(request.Object.Raw)
+	var operations []operation
+	for i := range job.Spec.RuntimePatches {
+		patch := &job.Spec.RuntimePatches[i]
+		before, after := was[patch.Manager], is[patch.Manager]
+		at := slices.IndexFunc(old.Spec.RuntimePatches, func(p trainer.RuntimePatch) bool { return p.Manager == patch.Manager })
+		if at < 0 || before == nil || reflect.DeepEqual(before, after) || !validation.SamePatch(&old.Spec.RuntimePatches[at], patch) {
+			continue
+		}
+		operations = append(operations, add(fmt.Sprintf("/spec/runtimePatches/%d/trainingRuntimeSpec", i), before))
+	}
+	return operations
+}
+
+// writtenPatches are what each manager patches, as it is written.
+func writtenPatches(raw []byte) map[string]any {
+	var job struct {
+		Spec struct {
+			RuntimePatches []struct {
+				Manager             string `json:"manager"`
+				TrainingRuntimeSpec any    `json:"trainingRuntimeSpec"`
+			} `json:"runtimePatches"`
+		} `json:"spec"`
+	}
+	if utiljson.Unmarshal(raw, &job) != nil {
+		return nil // it was read before
+	}
+	written := map[string]any{}
+	for _, patch := range job.Spec.RuntimePatches {
+		written[patch.Manager] = patch.TrainingRuntimeSpec
+	}
+	return written
 }
 
 // check is the review that refuses.
@@ -87,7 +136,7 @@ func (t *trainJobs) judge(ctx context.Context, old, job *trainer.TrainJob) (vali
 	case old == nil:
 		return t.judgeCreate(ctx, job)
 	}
-	return t.judgeUpdate(ctx, old, job), nil
+	return t.judgeUpdate(ctx, old, job)
 }
 
 // judgeCreate asks the cache first. A refusal is given only on what the API server has
@@ -100,6 +149,9 @@ func (t *trainJobs) judgeCreate(ctx context.Context, job *trainer.TrainJob) (val
 	verdict := validation.CreateTrainJob(job, cached.runtime)
 	if len(verdict.Errors) == 0 && cached.runtime != nil {
 		return verdict, nil
+	}
+	if err := ctx.Err(); err != nil {
+		return validation.Review{}, err // nobody waits for the answer any more
 	}
 	live, err := t.sources.liveRuntime(ctx, job)
 	if apierrors.IsForbidden(err) {
@@ -114,23 +166,29 @@ func (t *trainJobs) judgeCreate(ctx context.Context, job *trainer.TrainJob) (val
 	return validation.CreateTrainJob(job, live.runtime), nil
 }
 
-// judgeUpdate never fails: a job must not be locked because something else cannot be
-// read. It is then judged without.
-func (t *trainJobs) judgeUpdate(ctx context.Context, old, job *trainer.TrainJob) validation.Review {
+// judgeUpdate fails only when nobody waits for the answer any more: a job must not be
+// locked because something else cannot be read. It is then judged without.
+func (t *trainJobs) judgeUpdate(ctx context.Context, old, job *trainer.TrainJob) (validation.Review, error) {
 	if equality.Semantic.DeepEqual(old.Spec.RuntimePatches, job.Spec.RuntimePatches) {
-		return validation.UpdateTrainJob(old, job, nil) // nothing is built anew
+		return validation.UpdateTrainJob(old, job, nil), nil // nothing is built anew
 	}
 	cached, err := t.sources.cachedSnapshot(job)
 	if err == nil && cached.runtime != nil {
 		if verdict := validation.UpdateTrainJob(old, job, cached.runtime); len(verdict.Errors) == 0 {
-			return verdict
+			return verdict, nil
 		}
 	}
+	if err := ctx.Err(); err != nil {
+		return validation.Review{}, err
+	}
 	live, err := t.liveBase(ctx, job)
+	if gone := ctx.Err(); gone != nil {
+		return validation.Review{}, gone
+	}
 	if err != nil && !errors.Is(err, errUnreadable) {
 		klog.FromContext(ctx).Error(err, "Judging an update without the job's snapshot", "trainJob", klog.KObj(job))
 	}
-	return validation.UpdateTrainJob(old, job, live.runtime)
+	return validation.UpdateTrainJob(old, job, live.runtime), nil
 }
 
 // liveBase is what a job is built from: its snapshot, and before there is one its
