@@ -81,12 +81,17 @@ func checkPods(job *trainer.TrainJob, objects *render.Objects) field.ErrorList {
 		for k := range pod.Volumes {
 			pod.volumes.Insert(pod.Volumes[k].Name)
 		}
+		pod.resourceClaims = sets.New[string]()
+		for k := range pod.ResourceClaims {
+			pod.resourceClaims.Insert(pod.ResourceClaims[k].Name)
+		}
 		path := jobsPath.Key(rjob.Name).Child("template", "spec", "template", "spec")
 		for name, list := range listsOf(pod.PodSpec) {
 			for k := range list {
 				c := containerOf{job: job, objects: objects, rjob: rjob.Name, list: name, path: path.Child(name).Key(list[k].Name), Container: &list[k], origins: origins}
 				errs = append(errs, c.checkImage()...)
 				errs = append(errs, c.checkResources()...)
+				errs = append(errs, c.checkResourceClaims(pod)...)
 				errs = append(errs, c.checkMounts(pod)...)
 			}
 		}
@@ -99,6 +104,8 @@ type podOfJob struct {
 	*corev1.PodSpec
 	claims  []string         // volumes that JobSet adds
 	volumes sets.Set[string] // all volumes, those of claims too
+	// resourceClaims are the devices that its containers can ask for.
+	resourceClaims sets.Set[string]
 }
 
 // volumeNames lists the volumes of a pod for messages.

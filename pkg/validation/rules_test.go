@@ -1,6 +1,7 @@
 package validation
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -40,6 +41,11 @@ func ofJobs() []example {
 	}
 	mpi := func(layers ...string) Review { return on(runtimeOf(builders.MPISpec()), layers...) }
 	flux := of(trainer.MLPolicySource{Flux: &trainer.FluxMLPolicySource{}})
+	onLong := func(runtime *runtimesnapshot.Runtime) Review {
+		job := jobOf(`spec: {trainer: {}}`)
+		job.Spec.Trainer.Args = longArguments(14)
+		return CreateTrainJob(job, runtime)
+	}
 	long := func(nodes string) Review {
 		return on(torch(), `metadata: {name: `+strings.Repeat("a", 47)+`}`, `spec: {trainer: {numNodes: `+nodes+`}}`)
 	}
@@ -55,6 +61,12 @@ func ofJobs() []example {
 		{"spec.trainer is left out where no job of the runtime trains", nothing, pending,
 			on(torch()), on(torch(unlabelled), `spec: {trainer: {image: "x:1"}}`)},
 		{"the pods' names have room", nothing, pending, long("10"), long("1000")},
+		{"a job has at most 100,000 nodes", nothing, failing,
+			on(torch(), `metadata: {name: a}`, `spec: {trainer: {numNodes: 100000}}`), on(torch(), `metadata: {name: a}`, `spec: {trainer: {numNodes: 100001}}`)},
+		{"resource claims of the nodes are the runtime's", nothing, failing,
+			on(torch(claiming("gpus", "gpus")), `spec: {trainer: {resourcesPerNode: {claims: [{name: gpus}]}}}`),
+			on(torch(), `spec: {trainer: {resourcesPerNode: {claims: [{name: nope}]}}}`)},
+		{"runtime and job together can be stored", nothing, refusing, on(torch(arguments(14))), onLong(torch(arguments(14)))},
 		{"the framework's variables are left to it", nothing, "the framework's value wins",
 			on(torch(), `spec: {trainer: {env: [{name: PET_MAX_RESTARTS, value: "3"}]}}`),
 			on(torch(), `spec: {trainer: {env: [{name: A}, {name: PET_NNODES, value: "3"}]}}`)},
@@ -317,15 +329,58 @@ func ofRuntimes() []example {
 		{"the success policy names jobs", nothing, refusing, on(plain, targets("node")), on(plain, targets("other"))},
 		{"the failure policy names jobs", nothing, refusing, on(plain, rule("node")), on(plain, rule("other"))},
 		{"the coordinator is a job", nothing, refusing, on(plain, coordinator("node")), on(plain, coordinator("other"))},
-		{"the subdomain is the name of a Service", refused, refusing, on(plain, subdomain("mesh")), on(plain, subdomain("my.mesh"))},
+		{"the subdomain is the name of a Service", refused, refusing, on(plain), on(plain, subdomain("my.mesh"))},
 		{"a volume claim is no volume", nothing, refusing, on(plain, mount, claim), on(plain, mount, claim, withVolume("data"))},
 		{"one volume is mounted at a path", refused, failing, on(plain, withVolume("data"), mount), on(plain, withVolume("data"), mount, func(spec *trainer.TrainingRuntimeSpec) {
 			node := &podOf(spec, "node").Containers[0]
 			node.VolumeMounts = append(node.VolumeMounts, node.VolumeMounts[0])
 		})},
 		{"a container has an image", nothing, failing, on(plain, withInit("check")), on(plain, withInit("check"), func(spec *trainer.TrainingRuntimeSpec) { podOf(spec, "node").InitContainers[0].Image = "" })},
+		{"pods that have failed are judged when they are not restarted", nothing, failing, on(plain, judged, restarting(corev1.RestartPolicyNever)), on(plain, judged, restarting(""))},
+		{"the pods of a Job end", nothing, failing, on(plain, restarting(corev1.RestartPolicyOnFailure)), on(plain, restarting(corev1.RestartPolicyAlways))},
+		{"a Job has at most 100,000 pods", nothing, failing, on(plain, parallel(100_000)), on(plain, parallel(100_001))},
+		{"a container's resource claims are the pod's", nothing, failing, on(plain, claiming("gpus", "gpus")), on(plain, claiming("gpus", "nope"))},
+		{"a JobSet can be stored", nothing, refusing, on(plain, arguments(14)), on(plain, arguments(28))},
 		{"resources can be asked for", nothing, failing, on(plain, withLimits("amd.com/gpu", "1")), on(plain, withLimits("gpu", "1"))},
 	}
+}
+
+// judged gives the training job a policy about failed pods.
+func judged(spec *trainer.TrainingRuntimeSpec) {
+	rjobOf(spec, "node").Template.Spec.PodFailurePolicy = &batchv1.PodFailurePolicy{}
+}
+
+func restarting(policy corev1.RestartPolicy) specChange {
+	return func(spec *trainer.TrainingRuntimeSpec) { podOf(spec, "node").RestartPolicy = policy }
+}
+
+// parallel sets the number of pods of the training job, in a runtime that says no other.
+func parallel(pods int32) specChange {
+	return func(spec *trainer.TrainingRuntimeSpec) {
+		spec.MLPolicy = nil
+		rjobOf(spec, "node").Template.Spec.Parallelism = &pods
+	}
+}
+
+// claiming gives the pods a resource claim, and has the training container ask for one.
+func claiming(has, asks string) specChange {
+	return func(spec *trainer.TrainingRuntimeSpec) {
+		pod := podOf(spec, "node")
+		pod.ResourceClaims = []corev1.PodResourceClaim{{Name: has, ResourceClaimTemplateName: ptr.To("eight")}}
+		pod.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: asks}}
+	}
+}
+
+// arguments adds a container with so many arguments of 60 kB.
+func arguments(count int) specChange {
+	return func(spec *trainer.TrainingRuntimeSpec) {
+		pod := podOf(spec, "node")
+		pod.Containers = append(pod.Containers, corev1.Container{Name: "more", Image: "more", Args: longArguments(count)})
+	}
+}
+
+func longArguments(count int) []string {
+	return slices.Repeat([]string{strings.Repeat("x", 60_000)}, count)
 }
 
 // mount mounts the volume `data` in the training container.
@@ -360,6 +415,9 @@ func warningsOfRuntimes() []example {
 			spec.Template.Spec.ReplicatedJobs = append(spec.Template.Spec.ReplicatedJobs, extra)
 		})},
 		{"one job trains", nothing, "runs the template as it stands", on(), on(unlabelled)},
+		{"each job has a Service of its own", nothing, "the second of two jobs has no addresses", on(), on(func(spec *trainer.TrainingRuntimeSpec) {
+			spec.Template.Spec.Network = &jobset.Network{Subdomain: "train"}
+		})},
 		{"a mounted volume exists", nothing, "the API server refuses the pods of jobs that do not add it", on(mount, withVolume("data")), on(mount)},
 		{"a volume claim is mounted", nothing, "`Pending/CreationFailed` of jobs that do not mount it", on(mount, claim), on(claim)},
 		{"a recipe is found for torchtune", nothing, "`Pending/RuntimeInvalid` of jobs that do not",

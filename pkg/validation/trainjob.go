@@ -133,6 +133,7 @@ func newFaults(job *trainer.TrainJob, runtime *runtimesnapshot.Runtime) faults {
 	found.list = append(found.list, checkReserved(job, objects)...)
 	found.list = append(found.list, checkJobSet(&objects.JobSet.Spec)...)
 	found.list = append(found.list, checkPods(job, objects)...)
+	found.list = append(found.list, checkJobs(job, objects)...)
 	return found
 }
 

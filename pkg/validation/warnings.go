@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
 	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
@@ -144,6 +145,10 @@ func warnOfTemplate(review *Review, spec *trainer.TrainingRuntimeSpec) {
 				"there is no step %q, so the label has no effect; the steps are %s, %s and %s", shortened(step),
 				trainer.StepTrainer, trainer.StepDatasetInitializer, trainer.StepModelInitializer)
 		}
+	}
+	if network := template.Network; network != nil && network.Subdomain != "" && len(validation.IsDNS1035Label(network.Subdomain)) == 0 {
+		review.warn(templatePath.Child("network", "subdomain"),
+			"two jobs of this runtime in one namespace share the Service %s, which finds only the pods of the first; remove the field, and each job has a Service of its own", network.Subdomain)
 	}
 	if template.TTLSecondsAfterFinished != nil {
 		review.warn(templatePath.Child("ttlSecondsAfterFinished"), leftOut, "ttlSecondsAfterFinished")
