@@ -159,6 +159,7 @@ func asItStands(js *jobsetv1alpha2.JobSet, job *v1alpha1.TrainJob) (*Objects, fi
 	if errs = append(errs, checkPodNames(js)...); len(errs) > 0 {
 		return nil, errs
 	}
+	labelPreflight(js)
 	return &Objects{JobSet: js, Nodes: podsOfNoStep(&js.Spec)}, nil
 }
 
