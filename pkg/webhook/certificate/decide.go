@@ -11,6 +11,8 @@ type Situation struct {
 	Now time.Time
 	// Names the certificate has to be for.
 	Names []string
+	// Lifetime of certificates that are made.
+	Lifetime time.Duration
 	// Stored is the content of the Secret, nil if there is no Secret.
 	Stored *Stored
 	// Bundles are what each webhook of the configurations trusts.
@@ -37,7 +39,7 @@ type Plan struct {
 
 // Decide says what to do next.
 func Decide(s Situation) Plan {
-	p := Plan{Issue: s.Stored.describe(s.Now, s.Names), Serve: s.choose()}
+	p := Plan{Issue: s.Stored.describe(s.Now, s.Names, s.Lifetime), Serve: s.choose()}
 	if p.Issue == "" && s.Stored.lacks(s.Bundles, s.Now) {
 		p.Issue = "the webhook configurations trust authorities that are not stored, as if an older Secret had been put back"
 	}

@@ -126,7 +126,7 @@ func TestDecide(t *testing.T) {
 	names[foreign.Current], names[other.Current] = "foreign", "other"
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			tc.situation.Names, tc.situation.Settle = []string{"hook.ns.svc"}, settle
+			tc.situation.Names, tc.situation.Settle, tc.situation.Lifetime = []string{"hook.ns.svc"}, settle, lifetime
 			plan := Decide(tc.situation)
 			got := want{plan.Issue, plan.Publish, plan.Settled, called(plan.Serve, names)}
 			if tc.want.Issue != "" && strings.Contains(got.Issue, tc.want.Issue) {
@@ -188,7 +188,7 @@ func TestSucceed(t *testing.T) {
 	})
 	t.Run("what is served is kept rather than what was stored", func(t *testing.T) {
 		second := made(t, first, epoch, name)
-		next, err := succeed(second, first.Current, nil, epoch, lifetime, []string{name})
+		next, err := succeed(second, second.Current, first.Current, nil, epoch, lifetime, []string{name})
 		if err != nil || next.Previous.fingerprint() != first.Current.fingerprint() {
 			t.Errorf("%v; the previous certificate is not the one that is served", err)
 		}
@@ -222,5 +222,41 @@ func TestStoredContentLeavesOtherKeysAlone(t *testing.T) {
 	data := first.into(map[string][]byte{"note": []byte("kept"), "previous-tls.crt": []byte("old"), "previous-tls.key": []byte("old")})
 	if string(data["note"]) != "kept" || data["previous-tls.crt"] != nil || data["previous-tls.key"] != nil {
 		t.Errorf("keys: %v", data)
+	}
+}
+
+// Two replicas look in turn, each by a clock of its own, and each replaces what it thinks
+// is not valid.
+func TestReplicasWithDifferentClocksAgreeOnACertificate(t *testing.T) {
+	for _, skew := range []time.Duration{time.Minute, 2 * time.Hour, lifetime / 3, lifetime - time.Hour, lifetime + lifetime/2} {
+		for _, first := range []int{0, 1} {
+			clocks := []time.Duration{0, skew} // of the replicas
+			var stored *Stored
+			made := 0
+			for round := range 40 {
+				now := epoch.Add(clocks[(first+round)%2])
+				if stored.describe(now, []string{name}, lifetime) == "" {
+					continue
+				}
+				made++
+				var before *Pair
+				if stored != nil {
+					before = stored.Current
+				}
+				next, err := succeed(nil, before, nil, nil, now, lifetime, []string{name})
+				if err != nil {
+					t.Fatal(err)
+				}
+				stored = parseStored(next.into(nil))
+			}
+			if made > 3 {
+				t.Errorf("clocks %v apart, the one ahead looks as number %d: %d certificates were made", skew, 2-first, made)
+			}
+			for _, ahead := range clocks {
+				if !stored.Current.usable(epoch.Add(ahead)) {
+					t.Errorf("clocks %v apart: by the clock of %v the certificate is not valid", skew, ahead)
+				}
+			}
+		}
 	}
 }

@@ -16,7 +16,11 @@ const (
 // made is the content that follows on another, as it would be read from the Secret.
 func made(t *testing.T, old *Stored, now time.Time, names ...string) *Stored {
 	t.Helper()
-	next, err := succeed(old, nil, nil, now, lifetime, names)
+	var before *Pair
+	if old != nil {
+		before = old.Current
+	}
+	next, err := succeed(old, before, nil, nil, now, lifetime, names)
 	if err != nil {
 		t.Fatal(err)
 	}

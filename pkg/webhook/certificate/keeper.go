@@ -105,7 +105,7 @@ func (k *Keeper) look(ctx context.Context, configurations []configuration, troub
 	}
 	now := k.Clock.Now()
 	situation := Situation{
-		Now: now, Names: k.Names, Bundles: bundles(configurations),
+		Now: now, Names: k.Names, Lifetime: k.Lifetime, Bundles: bundles(configurations),
 		Serving: k.Holder.Current(), Settle: min(maxSettle, k.Lifetime/30),
 	}
 	if secret != nil {
@@ -165,7 +165,11 @@ func (k *Keeper) readSecret(ctx context.Context) (*corev1.Secret, error) {
 
 // renew writes a new certificate into the Secret, or makes the Secret.
 func (k *Keeper) renew(ctx context.Context, secret *corev1.Secret, s Situation) (*corev1.Secret, error) {
-	next, err := succeed(k.known, k.Holder.Current(), s.Bundles, s.Now, k.Lifetime, k.Names)
+	var before *Pair
+	if s.Stored != nil {
+		before = s.Stored.Current
+	}
+	next, err := succeed(k.known, before, k.Holder.Current(), s.Bundles, s.Now, k.Lifetime, k.Names)
 	if err != nil {
 		return nil, err
 	}

@@ -56,10 +56,41 @@ func (p *Pair) usable(now time.Time) bool {
 	return p != nil && !now.Before(p.leaf().NotBefore) && now.Before(p.leaf().NotAfter)
 }
 
-// rotateAt is when the certificate has had two thirds of its life.
-func (p *Pair) rotateAt() time.Time {
+// rotateAt is when a certificate that was made to live for so long has had two thirds of
+// its life. One whose dates were stretched ends no earlier for it.
+func (p *Pair) rotateAt(lifetime time.Duration) time.Time {
 	life := p.leaf().NotAfter.Sub(p.leaf().NotBefore)
-	return p.leaf().NotAfter.Add(-life / 3)
+	return p.leaf().NotAfter.Add(-min(life, lifetime+lead(lifetime)) / 3)
+}
+
+// lead is how long before it is made a certificate begins to be valid: clocks of clients
+// that are behind must accept it at once.
+func lead(lifetime time.Duration) time.Duration { return min(lifetime/10, time.Hour) }
+
+// validity is the time for which a certificate is made now. The clock of the replica that
+// made the one before may be another: where that one begins or ends says so, and the new
+// one is valid by both clocks, so that neither replaces what the other has made again and
+// again. A clock is believed as far as one lifetime.
+func validity(now time.Time, lifetime time.Duration, before *Pair) (from, until time.Time) {
+	from, until = now.Add(-lead(lifetime)), now.Add(lifetime)
+	if before == nil {
+		return from, until
+	}
+	if begin := before.leaf().NotBefore; begin.Before(from) {
+		from = latest(begin, from.Add(-lifetime))
+	} else if begin.After(now) {
+		if end := before.leaf().NotAfter; end.After(until) {
+			until = until.Add(min(end.Sub(until), lifetime))
+		}
+	}
+	return from, until
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // missing are those of the names the certificate is not for.
@@ -94,9 +125,7 @@ const commonName = "trainjob-controller webhook authority"
 
 // issue makes a serving certificate for the names and the authority that signs it. The
 // authority's key is not kept: nobody can sign anything else with it.
-func issue(now time.Time, lifetime time.Duration, names []string) (*Pair, *x509.Certificate, error) {
-	// Clocks of clients that are behind must accept it at once.
-	from, until := now.Add(-min(lifetime/10, time.Hour)), now.Add(lifetime)
+func issue(from, until time.Time, names []string) (*Pair, *x509.Certificate, error) {
 	signer, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, fmt.Errorf("make the authority's key: %w", err)

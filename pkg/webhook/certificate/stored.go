@@ -68,7 +68,8 @@ func (s *Stored) into(data map[string][]byte) map[string][]byte {
 // succeed makes the content that follows on old (nil if there is none): a new
 // certificate, the one that is served now, and the authorities of both and of all that
 // the bundles of the webhook configurations trust, by which other replicas may be serving.
-func succeed(old *Stored, serving *Pair, bundles [][]byte, now time.Time, lifetime time.Duration, names []string) (*Stored, error) {
+// before is the certificate that the Secret holds, however useless; nil if there is none.
+func succeed(old *Stored, before, serving *Pair, bundles [][]byte, now time.Time, lifetime time.Duration, names []string) (*Stored, error) {
 	var known [][]byte
 	var previous *Pair
 	names = slices.Clone(names)
@@ -89,7 +90,8 @@ func succeed(old *Stored, serving *Pair, bundles [][]byte, now time.Time, lifeti
 		previous = nil
 	}
 	slices.Sort(names)
-	current, authority, err := issue(now, lifetime, slices.Compact(names))
+	from, until := validity(now, lifetime, before)
+	current, authority, err := issue(from, until, slices.Compact(names))
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +132,7 @@ func (s *Stored) lacks(bundles [][]byte, now time.Time) bool {
 }
 
 // describe says what is wrong with the content, "" if it can be used for the names.
-func (s *Stored) describe(now time.Time, names []string) string {
+func (s *Stored) describe(now time.Time, names []string, lifetime time.Duration) string {
 	switch {
 	case s == nil:
 		return "there is none yet"
@@ -144,7 +146,7 @@ func (s *Stored) describe(now time.Time, names []string) string {
 	if missing := s.Current.missing(names); len(missing) > 0 {
 		return "the stored one is not for " + strings.Join(missing, ", ")
 	}
-	if !now.Before(s.Current.rotateAt()) {
+	if !now.Before(s.Current.rotateAt(lifetime)) {
 		return "the stored one has had two thirds of its life"
 	}
 	return ""
