@@ -98,7 +98,7 @@ func decidePresent(job *trainer.TrainJob, seen observation) action {
 	switch {
 	case built == "" && seen.snapshot == nil && trainjob.Suspended(job):
 		return keep // another controller's, and nothing is urgent: its snapshot is being adopted or taken
-	case built != render.PatchesHash(job.Spec.RuntimePatches):
+	case !render.BuiltFrom(built, job.Spec.RuntimePatches):
 		return refresh
 	case js.Annotations[annotationRemake] != "":
 		return remake
