@@ -20,7 +20,7 @@ apis/*             | apis/*                                                    |
 generated/*        | apis/* generated/*                                        | $API k8s.io/client-go sigs.k8s.io/jobset/client-go k8s.io/kube-openapi sigs.k8s.io/structured-merge-diff
 
 pkg/lifetime       | -                                                         | k8s.io/utils
-pkg/trainjob       | apis/* pkg/lifetime                                       | $API k8s.io/utils
+pkg/trainjob       | apis/* pkg/lifetime pkg/preflight/report                  | $API k8s.io/utils
 pkg/runtimesnapshot| apis/* pkg/trainjob                                       | $API k8s.io/utils sigs.k8s.io/yaml
 pkg/render/*       | apis/* generated/applyconfiguration/* $BELOW pkg/render/* | $API $APPLY k8s.io/utils sigs.k8s.io/yaml golang.org/x/crypto
 pkg/validation/*   | apis/* generated/applyconfiguration/* $PURE               | $API $APPLY k8s.io/utils sigs.k8s.io/yaml

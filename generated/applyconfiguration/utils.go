@@ -66,6 +66,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &trainerv1alpha1.PodSpecPatchApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PodTemplatePatch"):
 		return &trainerv1alpha1.PodTemplatePatchApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PreflightStatus"):
+		return &trainerv1alpha1.PreflightStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ReplicatedJobPatch"):
 		return &trainerv1alpha1.ReplicatedJobPatchApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RuntimePatch"):

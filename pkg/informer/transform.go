@@ -3,6 +3,7 @@ package informer
 import (
 	"reflect"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -70,6 +71,37 @@ func TrimJobSet(owner schema.GroupKind) func(metav1.Object) {
 				DeletionTimestamp: jobSet.DeletionTimestamp,
 			},
 		}
+	}
+}
+
+// TrimPod returns a trim function for pods: of them it keeps who and where they are, and
+// how one of their init containers has ended. Objects of other kinds are not touched.
+func TrimPod(initContainer string) func(metav1.Object) {
+	return func(object metav1.Object) {
+		pod, ok := object.(*corev1.Pod)
+		if !ok {
+			return
+		}
+		trimmed := corev1.Pod{
+			TypeMeta: pod.TypeMeta,
+			ObjectMeta: metav1.ObjectMeta{
+				Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
+				Labels: pod.Labels, OwnerReferences: pod.OwnerReferences, DeletionTimestamp: pod.DeletionTimestamp,
+			},
+			Spec:   corev1.PodSpec{NodeName: pod.Spec.NodeName},
+			Status: corev1.PodStatus{Phase: pod.Status.Phase},
+		}
+		if index, ok := pod.Annotations[batchv1.JobCompletionIndexAnnotation]; ok {
+			trimmed.Annotations = map[string]string{batchv1.JobCompletionIndexAnnotation: index}
+		}
+		for _, status := range pod.Status.InitContainerStatuses {
+			if status.Name == initContainer {
+				trimmed.Status.InitContainerStatuses = append(trimmed.Status.InitContainerStatuses, corev1.ContainerStatus{
+					Name: status.Name, State: status.State, LastTerminationState: status.LastTerminationState, RestartCount: status.RestartCount,
+				})
+			}
+		}
+		*pod = trimmed
 	}
 }
 

@@ -46,6 +46,18 @@ func ConfigMaps(client kubernetes.Interface, clock clock.PassiveClock, labelKey 
 	return informer, nil
 }
 
+// Pods returns an informer of the pods that carry the label, with whatever value, and of
+// them only how one init container has ended. It has no indexes but those that are added.
+func Pods(client kubernetes.Interface, clock clock.PassiveClock, labelKey, initContainer string) (cache.SharedIndexInformer, error) {
+	informer := coreinformers.NewFilteredPodInformer(client, metav1.NamespaceAll, 0, cache.Indexers{},
+		func(options *metav1.ListOptions) { options.LabelSelector = labelKey },
+	)
+	if err := Prepare(informer, clock, TrimPod(initContainer)); err != nil {
+		return nil, fmt.Errorf("prepare the pod informer: %w", err)
+	}
+	return informer, nil
+}
+
 // WatchErrors returns a handler for the errors that end a list or a watch of one
 // informer. The informer itself tries again; all there is to do is to tell.
 // Watches end all the time, which is worth a line only to who asks for detail;

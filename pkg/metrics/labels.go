@@ -20,11 +20,13 @@ const (
 	QueueJobSet   Queue = "jobset"
 	QueueDeadline Queue = "deadline"
 	QueueTTL      Queue = "ttl"
+	// QueuePreflight lifts what preflight reports.
+	QueuePreflight Queue = "preflight"
 )
 
 // Queues lists every queue name.
 func Queues() []Queue {
-	return []Queue{QueueSnapshot, QueueJobSet, QueueDeadline, QueueTTL}
+	return []Queue{QueueSnapshot, QueueJobSet, QueueDeadline, QueueTTL, QueuePreflight}
 }
 
 // Result says how one sync of a key ended.

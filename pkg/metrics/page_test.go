@@ -101,7 +101,7 @@ var sections = []struct {
 	belongs       func(name string) bool
 }{
 	{"TrainJobs and the controller", "All begin with `trainjob_controller_`. No label holds the name of a job or of a namespace.", prefixed("trainjob_controller_")},
-	{"Work queues", "From client-go. `name` is the queue: `snapshot`, `jobset`, `deadline`, `ttl`. `workqueue_retries_total` counts every key that is to come back after some time, those that wait for a deadline too; failures are the results in `trainjob_controller_sync_duration_seconds`.", prefixed("workqueue_")},
+	{"Work queues", "From client-go. `name` is the queue: `snapshot`, `jobset`, `deadline`, `ttl`, `preflight`. `workqueue_retries_total` counts every key that is to come back after some time, those that wait for a deadline too; failures are the results in `trainjob_controller_sync_duration_seconds`.", prefixed("workqueue_")},
 	{"Calls to the API server", "From client-go. Lists, watches and writes alike; `trainjob_controller_api_writes_total` says which resource was written.", prefixed("rest_client_request", "rest_client_rate")},
 	{"Leader election", "From client-go; there are none with `--leader-elect=false`.", prefixed("leader_election_")},
 	{"The process", "From the Prometheus client library. There are more; these do not depend on the version of Go.",
@@ -117,7 +117,7 @@ var values = []struct {
 	label, text string
 	named       []string
 }{
-	{labelQueue, "`snapshot`, `jobset`, `deadline`, `ttl`: the queue, which is also the label `name` of client-go's `workqueue_*`", valuesOf(Queues())},
+	{labelQueue, "`snapshot`, `jobset`, `deadline`, `ttl`, `preflight`: the queue, which is also the label `name` of client-go's `workqueue_*`", valuesOf(Queues())},
 	{labelResult, "of syncs: `success`; `conflict` (the cache was a moment behind), `delayed` and `retry` (expected to pass), `permanent` (told in the job's status), " +
 		"`terminating` (the namespace goes away), `canceled` (the process stops); `error` and `panic` should not be there. " +
 		"Of ends of TrainJobs: `Complete`, `Failed`. Of admission reviews: `allowed`, `refused`; `error` (the API server could not be read), `panic` (a bug), `malformed` (no review)",

@@ -110,6 +110,9 @@ func judge(job *trainer.TrainJob, seen Observed, jobs []trainer.JobStatus) (trai
 		if end.Type == string(jobset.JobSetCompleted) {
 			state = trainer.TrainJobComplete
 		}
+		if endedByPreflight(job, seen.JobSet) {
+			return state, preflightCause(job.Status.Preflight)
+		}
 		return state, Cause{Reason: end.Reason, Message: end.Message}
 	}
 	if seen.Failure != nil {

@@ -29,7 +29,7 @@ const (
 // GrantRights applies the shipped namespace, ServiceAccount and roles.
 func GrantRights(ctx context.Context, c *cluster.Cluster) error {
 	artifacts := filepath.Join(SourceDir(), "artifacts")
-	for _, path := range []string{filepath.Join(artifacts, "deploy", "base", "namespace.yaml"), filepath.Join(artifacts, "rbac"), filepath.Join(artifacts, "rbac", "webhook")} {
+	for _, path := range []string{filepath.Join(artifacts, "deploy", "base", "namespace.yaml"), filepath.Join(artifacts, "rbac"), filepath.Join(artifacts, "rbac", "webhook"), filepath.Join(artifacts, "rbac", "preflight-quarantine")} {
 		if err := c.Apply(ctx, path); err != nil {
 			return fmt.Errorf("grant the controller its rights: %w", err)
 		}

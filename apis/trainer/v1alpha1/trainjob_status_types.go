@@ -45,6 +45,11 @@ type TrainJobStatus struct {
 	// +optional
 	TrainerStatus *TrainerStatus `json:"trainerStatus,omitempty"`
 
+	// preflight is the worst that the checks of the job's nodes have found in their latest
+	// run. It is no condition: clients take any for not running.
+	// +optional
+	Preflight *PreflightStatus `json:"preflight,omitempty"`
+
 	// startTime is when the JobSet was first found unsuspended; of a job whose runtime
 	// has a builder of its own, when the job was first left to that builder.
 	// +optional
@@ -79,6 +84,40 @@ type TrainJobStatus struct {
 	// whatever a later write of the spec has dropped.
 	// +optional
 	Lifecycle *LifecycleLimits `json:"lifecycle,omitempty"`
+}
+
+// PreflightStatus is what preflight has found on the nodes of a job.
+type PreflightStatus struct {
+	// outcome is the worst: Pass and Warning let the job train, Retryable is tried again,
+	// Reschedule restarts the job, Fatal stops it.
+	// +kubebuilder:validation:Enum=Pass;Warning;Retryable;Reschedule;Fatal
+	// +required
+	Outcome string `json:"outcome"`
+
+	// reason of the first report of that outcome, one CamelCase word.
+	// +kubebuilder:validation:MaxLength=128
+	// +optional
+	Reason string `json:"reason,omitempty"`
+
+	// message of that report.
+	// +kubebuilder:validation:MaxLength=4096
+	// +optional
+	Message string `json:"message,omitempty"`
+
+	// nodes that have reported that outcome, at most twenty; none where it is Pass.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=20
+	// +optional
+	Nodes []string `json:"nodes,omitempty"`
+
+	// attempt is how many times JobSet had restarted the job before.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	Attempt int32 `json:"attempt,omitempty"`
+
+	// time at which that report was made.
+	// +optional
+	Time metav1.Time `json:"time,omitzero"`
 }
 
 // RuntimeSnapshotReference names the snapshot ConfigMap in use.

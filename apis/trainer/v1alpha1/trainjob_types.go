@@ -18,6 +18,7 @@ import (
 // +kubebuilder:printcolumn:name="Deadline",type=integer,JSONPath=`.status.lifecycle.activeDeadlineSeconds`,priority=1
 // +kubebuilder:printcolumn:name="TTL",type=integer,JSONPath=`.status.lifecycle.ttlSecondsAfterFinished`,priority=1
 // +kubebuilder:printcolumn:name="Finished",type=date,JSONPath=`.status.completionTime`,priority=1
+// +kubebuilder:printcolumn:name="Preflight",type=string,JSONPath=`.status.preflight.outcome`,priority=1
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be a DNS label: use lower-case letters, digits and '-', beginning with a letter"
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63",message="metadata.name must be no more than 63 characters: use a shorter name"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.ttlSecondsAfterFinished) || (has(oldSelf.spec.ttlSecondsAfterFinished) && self.spec.ttlSecondsAfterFinished == oldSelf.spec.ttlSecondsAfterFinished) || (has(oldSelf.status) && has(oldSelf.status.lifecycle) && has(oldSelf.status.lifecycle.ttlSecondsAfterFinished) && self.spec.ttlSecondsAfterFinished == oldSelf.status.lifecycle.ttlSecondsAfterFinished)",message="spec.ttlSecondsAfterFinished is fixed when the TrainJob is created: create the job anew to change it",fieldPath=".spec.ttlSecondsAfterFinished"

@@ -16,6 +16,7 @@ import (
 	trainerinformers "github.com/trainjob/controller/generated/informers/externalversions"
 	"github.com/trainjob/controller/pkg/controller/jobset"
 	"github.com/trainjob/controller/pkg/controller/lifecycle"
+	"github.com/trainjob/controller/pkg/controller/preflight"
 	"github.com/trainjob/controller/pkg/controller/snapshot"
 	"github.com/trainjob/controller/pkg/informer"
 	"github.com/trainjob/controller/pkg/metrics"
@@ -84,7 +85,7 @@ func (w *watches) waiting() []string {
 	return resources
 }
 
-// controller is what the three have in common.
+// controller is what they have in common.
 type controller interface {
 	Run(ctx context.Context, workers int)
 	Queues() []*queue.Queue
@@ -126,7 +127,26 @@ func newControllers(c *clients, w *watches, recorder record.EventRecorder, m *me
 	if err != nil {
 		return nil, fmt.Errorf("lifecycle controller: %w", err)
 	}
-	return []staffed{{snapshots, int(o.SnapshotSyncs)}, {builder, int(o.JobSetSyncs)}, {timers, int(o.LifecycleSyncs)}}, nil
+	checks, err := newPreflight(c, w, recorder, m, o)
+	if err != nil {
+		return nil, fmt.Errorf("preflight controller: %w", err)
+	}
+	return []staffed{{snapshots, int(o.SnapshotSyncs)}, {builder, int(o.JobSetSyncs)}, {timers, int(o.LifecycleSyncs)}, {checks, preflightSyncs}}, nil
+}
+
+// preflightSyncs is how many jobs' reports are lifted at a time: one write each, and rarely.
+const preflightSyncs = 5
+
+func newPreflight(c *clients, w *watches, recorder record.EventRecorder, m *metrics.Metrics, o *Options) (*preflight.Controller, error) {
+	now := clock.RealClock{}
+	pods, err := informer.Pods(c.core, now, trainer.LabelPreflight, trainer.ContainerPreflight)
+	if err != nil {
+		return nil, err
+	}
+	return preflight.New(preflight.Config{
+		Client: c.trainer.TrainerV1alpha1(), Jobs: w.trainer.Trainer().V1alpha1().TrainJobs(), JobSets: w.jobSets.Jobset().V1alpha2().JobSets(),
+		Pods: pods, Nodes: c.core.CoreV1(), Recorder: recorder, Clock: now, Metrics: m, Quarantine: o.PreflightQuarantine,
+	})
 }
 
 // runControllers works until ctx has ended and every queue is drained.

@@ -33,6 +33,8 @@ type Options struct {
 	ActiveDeadlineFrom string
 	// OpaqueRuntimeKinds are left to builders of their own; each is Kind.group.
 	OpaqueRuntimeKinds []string
+	// PreflightQuarantine is how long a node that a check has found at fault is marked.
+	PreflightQuarantine time.Duration
 	// BindAddress of /healthz, /readyz and /metrics, host:port; "0" serves nothing.
 	BindAddress string
 	// Profiling serves /debug/pprof too; ContentionProfiling has locks watched for it.
@@ -81,6 +83,7 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	o.addOpaqueFlags(fs)
 
 	fs.StringVar(&o.ActiveDeadlineFrom, "active-deadline-from", o.ActiveDeadlineFrom, "What activeDeadlineSeconds of a TrainJob counts from: creation, time in suspension included; or resume, the last resume (or creation if there was none), with no deadline while the job is suspended. All replicas must be given the same.")
+	fs.DurationVar(&o.PreflightQuarantine, "preflight-quarantine", o.PreflightQuarantine, "How long a node that preflight has found at fault gets the label preflight.trainer.kubeflow.org/quarantined, such as 24h; 0 labels none. The runtimes with preflight keep off nodes with it. Needs the right to list and patch nodes; see docs/preflight.md.")
 
 	fs = sections.FlagSet("serving")
 	fs.StringVar(&o.BindAddress, "bind-address", o.BindAddress, "Address, host:port, on which /healthz, /readyz and /metrics are served. 0 serves nothing.")
@@ -132,6 +135,9 @@ func (o *Options) Validate() []error {
 	}
 	if !slices.Contains(trainjob.DeadlinesFrom(), trainjob.DeadlineFrom(o.ActiveDeadlineFrom)) {
 		wrong("active-deadline-from", strconv.Quote(o.ActiveDeadlineFrom), "must be creation or resume")
+	}
+	if o.PreflightQuarantine != 0 && o.PreflightQuarantine < time.Minute {
+		wrong("preflight-quarantine", o.PreflightQuarantine, "must be at least 1m, or 0 for no quarantine")
 	}
 	errs = append(errs, o.validateOpaque()...)
 	if o.BindAddress != "0" {

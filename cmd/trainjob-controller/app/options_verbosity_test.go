@@ -30,7 +30,7 @@ func TestEveryVerbosityThatIsWrongIsNamedWithItsRemedy(t *testing.T) {
 	}
 	want := []string{
 		`--verbosity-of: "snapshot": must be component=level, such as snapshot=4`,
-		`--verbosity-of: "queue=4": there is no component "queue": name one of snapshot, jobset, deadline, ttl, webhook`,
+		`--verbosity-of: "queue=4": there is no component "queue": name one of snapshot, jobset, deadline, ttl, preflight, webhook`,
 		`--verbosity-of: "jobset=much": the level must be a whole number from 0 to 100, such as jobset=4`,
 		`--verbosity-of: "deadline=-1": the level must be a whole number from 0 to 100, such as deadline=4`,
 		`--verbosity-of: "ttl=101": the level must be a whole number from 0 to 100, such as ttl=4`,

@@ -53,6 +53,9 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (queue.Resu
 	if seen.own(job) == nil && seen.snapshot == nil {
 		return queue.Result{}, nil // the snapshot controller has the word
 	}
+	if wait := trainjob.AwaitsPreflight(job, seen.own(job), now); wait > 0 {
+		return queue.Result{After: wait}, nil // the report's event comes sooner
+	}
 	c.warn(job, seen)
 	done := c.apply(ctx, key, job, seen)
 	result, err := c.report(ctx, job, done.observed, now)

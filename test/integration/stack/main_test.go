@@ -21,7 +21,7 @@ import (
 var env harness.Env
 
 func TestMain(m *testing.M) {
-	os.Exit(harness.Main(m, cluster.FullStack(), &env))
+	os.Exit(harness.Main(m, cluster.FullStack(), &env, "--preflight-quarantine=1h"))
 }
 
 // annotated adds an annotation to the pods of one replicatedJob of a runtime, which

@@ -32,6 +32,9 @@ type TrainJobStatusApplyConfiguration struct {
 	// trainerStatus is reported by the training code itself through others; this
 	// controller never writes it.
 	TrainerStatus *TrainerStatusApplyConfiguration `json:"trainerStatus,omitempty"`
+	// preflight is the worst that the checks of the job's nodes have found in their latest
+	// run. It is no condition: clients take any for not running.
+	Preflight *PreflightStatusApplyConfiguration `json:"preflight,omitempty"`
 	// startTime is when the JobSet was first found unsuspended; of a job whose runtime
 	// has a builder of its own, when the job was first left to that builder.
 	StartTime *v1.Time `json:"startTime,omitempty"`
@@ -121,6 +124,14 @@ func (b *TrainJobStatusApplyConfiguration) WithJobsStatus(values ...*JobStatusAp
 // If called multiple times, the TrainerStatus field is set to the value of the last call.
 func (b *TrainJobStatusApplyConfiguration) WithTrainerStatus(value *TrainerStatusApplyConfiguration) *TrainJobStatusApplyConfiguration {
 	b.TrainerStatus = value
+	return b
+}
+
+// WithPreflight sets the Preflight field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Preflight field is set to the value of the last call.
+func (b *TrainJobStatusApplyConfiguration) WithPreflight(value *PreflightStatusApplyConfiguration) *TrainJobStatusApplyConfiguration {
+	b.Preflight = value
 	return b
 }
 
