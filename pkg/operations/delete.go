@@ -23,11 +23,10 @@ func DeleteTrainJob(ctx context.Context, client trainerclient.TrainJobsGetter, j
 }
 
 // DeleteJobSet deletes a JobSet in the foreground, so that it is gone only when its
-// Jobs and their pods are. Its status may have moved since it was read; another
-// JobSet of the same name is never hit.
+// Jobs and their pods are: exactly the version that was read.
 func DeleteJobSet(ctx context.Context, client jobsetclient.JobSetsGetter, js *jobset.JobSet) error {
 	return client.JobSets(js.Namespace).Delete(ctx, js.Name, metav1.DeleteOptions{
-		Preconditions:     metav1.NewUIDPreconditions(string(js.UID)),
+		Preconditions:     &metav1.Preconditions{UID: &js.UID, ResourceVersion: &js.ResourceVersion},
 		PropagationPolicy: ptr.To(metav1.DeletePropagationForeground),
 	})
 }

@@ -50,14 +50,15 @@ func TestLiveTrainJobDoesNotTakeAnErrorForAnAbsence(t *testing.T) {
 	}
 }
 
-func TestAJobSetIsDeletedInTheForegroundWhateverItsVersion(t *testing.T) {
+func TestAJobSetIsDeletedInTheForegroundInTheVersionThatWasRead(t *testing.T) {
 	js := builders.JobSetOf(builders.TrainJob("a"))
+	js.ResourceVersion = "7"
 	client := jobsetfake.NewSimpleClientset(js)
 	if err := DeleteJobSet(t.Context(), client.JobsetV1alpha2(), js); err != nil {
 		t.Fatal(err)
 	}
 	foreground := metav1.DeletePropagationForeground
-	want := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: new(types.UID(js.UID))}, PropagationPolicy: &foreground}
+	want := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: new(types.UID(js.UID)), ResourceVersion: new("7")}, PropagationPolicy: &foreground}
 	got := client.Actions()[0].(clienttesting.DeleteAction).GetDeleteOptions()
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("delete options (-want +got):\n%s", diff)

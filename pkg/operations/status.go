@@ -42,21 +42,21 @@ func NewStatusWriter(client trainerclient.TrainJobsGetter, recorder record.Event
 // conflict if the job has changed since it was read, and with NotFound if it is gone;
 // its event brings it back.
 func (w *StatusWriter) Write(ctx context.Context, job *trainer.TrainJob, next *trainer.TrainJobStatus, now time.Time) (time.Duration, error) {
-	return w.write(ctx, job, next, nil, now)
+	return w.write(ctx, job, next, trainjob.Observed{}, now)
 }
 
 // Report writes what the status of the job must be after what was observed. What will
 // be in the way of a suspended job is told as an event too: nobody reads the messages
 // of a job that waits its turn.
 func (w *StatusWriter) Report(ctx context.Context, job *trainer.TrainJob, seen trainjob.Observed, now time.Time) (time.Duration, error) {
-	wait, err := w.write(ctx, job, trainjob.Next(job, seen, now), seen.Blocked, now)
+	wait, err := w.write(ctx, job, trainjob.Next(job, seen, now), seen, now)
 	if apierrors.IsNotFound(err) {
 		return 0, nil // deleted in the meantime: its event is on the way
 	}
 	return wait, err
 }
 
-func (w *StatusWriter) write(ctx context.Context, job *trainer.TrainJob, next *trainer.TrainJobStatus, blocked *trainjob.Cause, now time.Time) (time.Duration, error) {
+func (w *StatusWriter) write(ctx context.Context, job *trainer.TrainJob, next *trainer.TrainJobStatus, seen trainjob.Observed, now time.Time) (time.Duration, error) {
 	change := trainjob.Compare(job, next)
 	if change == trainjob.Same {
 		return 0, nil
@@ -79,8 +79,11 @@ func (w *StatusWriter) write(ctx context.Context, job *trainer.TrainJob, next *t
 	for _, event := range statusEvents(&job.Status, next) {
 		Emit(w.recorder, job, event.Type, event.Reason, event.Message)
 	}
-	if blocked != nil && next.State == trainer.TrainJobSuspended && reworded(&job.Status, next) && !told(&job.Status, blocked) {
+	if blocked := seen.Blocked; blocked != nil && next.State == trainer.TrainJobSuspended && reworded(&job.Status, next) && !told(&job.Status, blocked) {
 		Emit(w.recorder, job, corev1.EventTypeWarning, blocked.Reason, blocked.Message)
+	}
+	if next.Restarts > job.Status.Restarts && job.Status.Lifecycle != nil { // not those under another controller
+		Emit(w.recorder, job, corev1.EventTypeWarning, EventRestarted, "This is "+trainjob.RestartMessage(seen.JobSet))
 	}
 	return 0, nil
 }
@@ -105,6 +108,7 @@ type Event struct {
 // Reasons of events that are not reasons of states.
 const (
 	EventResumed                 = "Resumed"
+	EventRestarted               = "Restarted"
 	EventSnapshotCreated         = "SnapshotCreated"
 	EventRuntimeSnapshotReplaced = "RuntimeSnapshotReplaced"
 	EventJobSetCreated           = "JobSetCreated"

@@ -3,6 +3,7 @@ package operations
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -270,6 +271,30 @@ func TestReportDoesNotRepeatOnSuspensionWhatAPendingJobHasTold(t *testing.T) {
 	}
 	if event := <-events.Events; event != "Normal Suspended The job is suspended" || len(events.Events) > 0 {
 		t.Errorf("event %q and %d more, want the suspension alone", event, len(events.Events))
+	}
+}
+
+func TestReportTellsOfEachRestartOnce(t *testing.T) {
+	job := builders.TrainJob("a", func(job *trainer.TrainJob) { job.ResourceVersion = "1" })
+	w, _, events := writer(job)
+	for i, restarts := range []int32{0, 1, 1, 2} {
+		js := builders.JobSetOf(job, builders.Jobs(builders.Waiting("node")))
+		js.Status.Restarts = restarts
+		seen, now := trainjob.Observed{JobSet: js}, builders.At(60*i)
+		if _, err := w.Report(t.Context(), job, seen, now); err != nil {
+			t.Fatal(err)
+		}
+		job.ResourceVersion, job.Status = fmt.Sprint(i+2), *trainjob.Next(job, seen, now)
+	}
+	var got []string
+	for len(events.Events) > 0 {
+		got = append(got, <-events.Events)
+	}
+	want := []string{
+		"Warning Restarted This is attempt 2, after JobSet has restarted the job", "Warning Restarted This is attempt 3, after JobSet has restarted the job",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }
 

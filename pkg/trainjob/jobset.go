@@ -53,8 +53,30 @@ func readyJob(js *jobset.JobSet, jobs []trainer.JobStatus) (string, bool) {
 	return "", false
 }
 
-// waitingMessage names the job, out of the mirrored ones, whose pods are waited for.
+// RestartMessage says which attempt a JobSet is at, and why it was restarted as long as
+// JobSet tells; "" before the first restart.
+func RestartMessage(js *jobset.JobSet) string {
+	if js == nil || js.Status.Restarts == 0 {
+		return ""
+	}
+	message := fmt.Sprintf("attempt %d, after JobSet has restarted the job", js.Status.Restarts+1)
+	if c := meta.FindStatusCondition(js.Status.Conditions, string(jobset.JobSetRestarting)); c != nil && c.Status == metav1.ConditionTrue {
+		message += ": " + c.Message
+	}
+	return message
+}
+
+// waitingMessage says what is waited for, and at which attempt.
 func waitingMessage(js *jobset.JobSet, jobs []trainer.JobStatus) string {
+	message := waitingFor(js, jobs)
+	if attempt := RestartMessage(js); attempt != "" {
+		message += " (" + attempt + ")"
+	}
+	return message
+}
+
+// waitingFor names the job, out of the mirrored ones, whose pods are waited for.
+func waitingFor(js *jobset.JobSet, jobs []trainer.JobStatus) string {
 	if js == nil {
 		return "the JobSet is about to be created"
 	}

@@ -149,6 +149,38 @@ func TestWaitingNamesTheJobThatHoldsThingsUp(t *testing.T) {
 	}
 }
 
+func TestARestartShowsInTheMessageAndIsCounted(t *testing.T) {
+	job := builders.TrainJob("a")
+	restarted := func(times int32, conditions ...metav1.Condition) *jobset.JobSet {
+		js := builders.JobSetOf(job, builders.Jobs(builders.Waiting("node")))
+		js.Status.Restarts, js.Status.Conditions = times, conditions
+		return js
+	}
+	because := metav1.Condition{Type: string(jobset.JobSetRestarting), Status: metav1.ConditionTrue, Message: "applying RestartJobSet failure policy action (first failed job: a-node-0)"}
+	over := because
+	over.Status = metav1.ConditionFalse
+	const waiting = `waiting for the pods of job "node" to be ready`
+	cases := map[string]struct {
+		jobSet *jobset.JobSet
+		want   string
+	}{
+		"never restarted":          {restarted(0), waiting},
+		"restarted, and why":       {restarted(1, because), waiting + " (attempt 2, after JobSet has restarted the job: " + because.Message + ")"},
+		"restarted, why no longer": {restarted(2, over), waiting + " (attempt 3, after JobSet has restarted the job)"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := Next(job, Observed{JobSet: tc.jobSet}, builders.At(1))
+			expect(t, "verdict", verdict{trainer.TrainJobPending, trainer.ReasonWaitingForPods, tc.want}, verdictOf(t, got))
+			expect(t, "restarts", tc.jobSet.Status.Restarts, got.Restarts)
+		})
+	}
+	t.Run("the count outlives the JobSet", func(t *testing.T) {
+		job := step(job, 1, Observed{JobSet: restarted(2)})
+		expect(t, "restarts", int32(2), Next(job, Observed{}, builders.At(2)).Restarts)
+	})
+}
+
 func TestOrderOfAJobSetsCountersIsNoNews(t *testing.T) {
 	for name, count := range map[string]func(string) jobset.ReplicatedJobStatus{
 		"while pods are waited for": builders.Waiting,

@@ -121,7 +121,7 @@ func newControllers(c *clients, w *watches, recorder record.EventRecorder, m *me
 		return nil, fmt.Errorf("jobset controller: %w", err)
 	}
 	timers, err := lifecycle.New(lifecycle.Config{
-		Client: c.trainer.TrainerV1alpha1(), Jobs: api.TrainJobs(), JobSets: jobSets.Lister(),
+		Client: c.trainer.TrainerV1alpha1(), Jobs: api.TrainJobs(), JobSets: c.jobSet.JobsetV1alpha2(),
 		Recorder: recorder, Clock: now, Metrics: m, DeadlineFrom: from,
 	})
 	if err != nil {

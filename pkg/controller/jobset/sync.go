@@ -128,14 +128,14 @@ func (c *Controller) lookLive(ctx context.Context, key cache.ObjectName, job *tr
 	return nil
 }
 
-// finish handles a job that is Complete or Failed: a JobSet that has outlived its
+// finish handles a job that is Complete or Failed: a JobSet that still runs after its
 // job's deadline goes, so does the group it was scheduled in, and the counters follow
 // what is left.
 func (c *Controller) finish(ctx context.Context, key cache.ObjectName, job *trainer.TrainJob, seen observation, now time.Time) (queue.Result, error) {
 	own := seen.own(job)
 	var again queue.Result
 	var failed error
-	if own != nil && own.DeletionTimestamp.IsZero() && trainjob.FailedFor(job, trainer.ReasonDeadlineExceeded) {
+	if own != nil && own.DeletionTimestamp.IsZero() && trainjob.JobSetEnd(own) == nil && trainjob.FailedFor(job, trainer.ReasonDeadlineExceeded) {
 		again, failed = c.deleteEnded(ctx, key, own)
 	}
 	released := c.releasePodGroup(ctx, key, job, seen)

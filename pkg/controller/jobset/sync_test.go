@@ -405,10 +405,51 @@ func TestSyncDeletesTheJobSetOfAnOverdueJobOnly(t *testing.T) {
 	}
 }
 
+// The cache may be half a minute behind: what has ended in the meantime stays, with the
+// logs of its pods and its volume claims.
+func TestSyncKeepsAJobSetThatHasEndedBeforeItsDeletion(t *testing.T) {
+	job := builders.TrainJob("a", builders.State("Failed", trainer.ReasonDeadlineExceeded, builders.At(9)))
+	running := builders.JobSetOf(job)
+	for name, live := range map[string]*jobset.JobSet{
+		"it has completed": builders.JobSetOf(job, builders.Ended(jobset.JobSetCompleted, "AllJobsCompleted", "done")),
+		"it has failed":    builders.JobSetOf(job, builders.Ended(jobset.JobSetFailed, "FailedJobs", "broken")),
+		"it is another":    builders.JobSetOf(job, func(js *jobset.JobSet) { js.UID = "another" }),
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, job)
+			f.cached("jobsets", running)
+			f.live(live)
+			if _, err := f.sync(); err != nil {
+				t.Fatal(err)
+			}
+			f.wantWrites()
+		})
+	}
+	t.Run("it ends between the look and the deletion", func(t *testing.T) {
+		f := newFixture(t, job)
+		running.ResourceVersion = "7"
+		f.cached("jobsets", running)
+		f.live(running)
+		var asked *metav1.Preconditions
+		f.jobSet.PrependReactor("delete", "jobsets", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			asked = action.(clienttesting.DeleteAction).GetDeleteOptions().Preconditions
+			return true, nil, apierrors.NewConflict(jobset.Resource("jobsets"), "a", errors.New("it has changed"))
+		})
+		if _, err := f.sync(); !apierrors.IsConflict(err) {
+			t.Errorf("error %v, want the conflict, so that it is looked at again", err)
+		}
+		if asked == nil || asked.UID == nil || *asked.UID != running.UID || asked.ResourceVersion == nil || *asked.ResourceVersion != "7" {
+			t.Errorf("preconditions %+v, want the UID and the version that was read", asked)
+		}
+	})
+}
+
 func TestSyncOfARefusedDeletionIsAnError(t *testing.T) {
 	job := builders.TrainJob("a", builders.State("Failed", trainer.ReasonDeadlineExceeded, builders.At(9)))
 	f := newFixture(t, job)
-	f.cached("jobsets", builders.JobSetOf(job, builders.Jobs(builders.Ready("node"))))
+	js := builders.JobSetOf(job, builders.Jobs(builders.Ready("node")))
+	f.cached("jobsets", js)
+	f.live(js)
 	f.refuse("delete", apierrors.NewForbidden(schema.GroupResource{Resource: "jobsets"}, "a", nil))
 	if _, err := f.sync(); !apierrors.IsForbidden(err) {
 		t.Errorf("error %v, want the refusal, so that it is tried again", err)

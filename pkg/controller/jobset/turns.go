@@ -71,5 +71,5 @@ func (c *Controller) deleteEnded(ctx context.Context, key cache.ObjectName, js *
 			c.queue.Add(next)
 		}
 	}()
-	return queue.Result{}, c.writer.delete(ctx, js)
+	return queue.Result{}, c.writer.deleteUnended(ctx, js)
 }

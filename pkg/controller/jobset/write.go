@@ -18,6 +18,7 @@ import (
 
 	"github.com/trainjob/controller/pkg/operations"
 	"github.com/trainjob/controller/pkg/render"
+	"github.com/trainjob/controller/pkg/trainjob"
 )
 
 // jobSetWriter makes the API calls on JobSets and their child Jobs.
@@ -35,9 +36,14 @@ func (w jobSetWriter) create(ctx context.Context, js *jobset.JobSet) (*jobset.Jo
 	return w.jobSets.JobSets(js.Namespace).Create(ctx, js, metav1.CreateOptions{})
 }
 
-// delete is idempotent.
-func (w jobSetWriter) delete(ctx context.Context, js *jobset.JobSet) error {
-	err := operations.DeleteJobSet(ctx, w.jobSets, js)
+// deleteUnended deletes the JobSet of a job that was failed for its deadline, unless it
+// has ended: then its pods and their logs are what the user wants to see. Which of the two
+// is read live, and the deletion fails with a conflict should it end in between.
+func (w jobSetWriter) deleteUnended(ctx context.Context, cached *jobset.JobSet) error {
+	live, err := w.get(ctx, cached.Namespace, cached.Name)
+	if err == nil && live.UID == cached.UID && live.DeletionTimestamp.IsZero() && trainjob.JobSetEnd(live) == nil {
+		err = operations.DeleteJobSet(ctx, w.jobSets, live)
+	}
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete JobSet: %w", err)
 	}

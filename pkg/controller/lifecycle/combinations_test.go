@@ -209,14 +209,16 @@ func TestEveryCombinationDoesWhatIsPromised(t *testing.T) {
 func (f *fixture) act(s situation) (deadline, ttl string) {
 	f.t.Helper()
 	job := s.job()
-	var children []any
+	jobSets := jobset.SchemeGroupVersion.WithResource("jobsets")
+	if err := f.jobSets.Tracker().Delete(jobSets, theJob.Namespace, theJob.Name); err != nil && !apierrors.IsNotFound(err) {
+		f.t.Fatal(err)
+	}
 	switch s.state {
 	case "JobSet completed":
-		children = append(children, builders.JobSetOf(job, builders.Ended(jobset.JobSetCompleted, "JobSetCompleted", "it has ended")))
+		f.must(f.jobSets.Tracker().Add(builders.JobSetOf(job, builders.Ended(jobset.JobSetCompleted, "JobSetCompleted", "it has ended"))))
 	case "JobSet failed":
-		children = append(children, builders.JobSetOf(job, builders.Ended(jobset.JobSetFailed, "JobSetFailed", "it has ended")))
+		f.must(f.jobSets.Tracker().Add(builders.JobSetOf(job, builders.Ended(jobset.JobSetFailed, "JobSetFailed", "it has ended"))))
 	}
-	f.must(f.jobSets.Replace(children, ""))
 	return f.outcome(s, job, f.controller.syncDeadline), f.outcome(s, job, f.controller.syncTTL)
 }
 

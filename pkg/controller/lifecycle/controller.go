@@ -9,12 +9,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
-	jobsetlisters "sigs.k8s.io/jobset/client-go/listers/jobset/v1alpha2"
+	jobsetclient "sigs.k8s.io/jobset/client-go/clientset/versioned/typed/jobset/v1alpha2"
 
 	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
 	trainerclient "github.com/trainjob/controller/generated/clientset/versioned/typed/trainer/v1alpha1"
@@ -32,7 +33,7 @@ import (
 type Config struct {
 	Client   trainerclient.TrainJobsGetter
 	Jobs     trainerinformers.TrainJobInformer
-	JobSets  jobsetlisters.JobSetLister
+	JobSets  jobsetclient.JobSetsGetter
 	Recorder record.EventRecorder
 	Clock    clock.WithTicker
 	Metrics  *metrics.Metrics
@@ -44,7 +45,7 @@ type Config struct {
 type Controller struct {
 	client   trainerclient.TrainJobsGetter
 	jobs     trainerlisters.TrainJobLister
-	jobSets  jobsetlisters.JobSetLister
+	jobSets  jobsetclient.JobSetsGetter
 	status   *operations.StatusWriter
 	recorder record.EventRecorder
 	clock    clock.WithTicker
@@ -200,7 +201,7 @@ func (c *Controller) syncDeadline(ctx context.Context, key cache.ObjectName) (qu
 	if verdict.Kind != lifetime.Expired {
 		return queue.Result{After: verdict.Wait}, nil
 	}
-	seen, err := c.observe(job, now)
+	seen, err := c.observe(ctx, job, now)
 	if err != nil {
 		return queue.Result{}, err
 	}
@@ -220,8 +221,9 @@ func (c *Controller) syncDeadline(ctx context.Context, key cache.ObjectName) (qu
 }
 
 // observe looks at the JobSet too: should it have ended, that end is the job's, and
-// not the deadline.
-func (c *Controller) observe(job *trainer.TrainJob, now time.Time) (trainjob.Observed, error) {
+// not the deadline. It looks live, because what is decided here cannot be taken back: a
+// cache can lag behind by half a minute while writes work.
+func (c *Controller) observe(ctx context.Context, job *trainer.TrainJob, now time.Time) (trainjob.Observed, error) {
 	start, resumed := trainjob.DeadlineStart(job, c.deadlineFrom, now)
 	began := "its creation"
 	if resumed {
@@ -235,12 +237,12 @@ func (c *Controller) observe(job *trainer.TrainJob, now time.Time) (trainjob.Obs
 	if trainjob.External(job) {
 		return seen, nil // a JobSet of that name would be its builder's, which tells of its end itself
 	}
-	js, err := c.jobSets.JobSets(job.Namespace).Get(job.Name)
+	js, err := c.jobSets.JobSets(job.Namespace).Get(ctx, job.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return seen, nil
 	case err != nil:
-		return seen, err
+		return seen, fmt.Errorf("read JobSet: %w", err)
 	}
 	if trainjob.OwnershipOf(job, js) == trainjob.Ours {
 		seen.JobSet = js

@@ -21,7 +21,7 @@ import (
 	"k8s.io/component-base/metrics/testutil"
 	clocktesting "k8s.io/utils/clock/testing"
 	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
-	jobsetlisters "sigs.k8s.io/jobset/client-go/listers/jobset/v1alpha2"
+	jobsetfake "sigs.k8s.io/jobset/client-go/clientset/versioned/fake"
 
 	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
 	trainerfake "github.com/trainjob/controller/generated/clientset/versioned/fake"
@@ -46,7 +46,7 @@ type fixture struct {
 	// next is the job of a combination that the API server is yet to learn of.
 	next    *trainer.TrainJob
 	events  *record.FakeRecorder
-	jobSets cache.Indexer
+	jobSets *jobsetfake.Clientset
 }
 
 var theJob = cache.ObjectName{Namespace: builders.Namespace, Name: "a"}
@@ -63,7 +63,7 @@ func newFixtureFrom(t *testing.T, from trainjob.DeadlineFrom, cached, live *trai
 	f := &fixture{
 		t: t, client: fakes.Trainer(), events: record.NewFakeRecorder(10),
 		clock: clocktesting.NewFakeClock(builders.At(60)), registry: componentmetrics.NewKubeRegistry(),
-		jobSets: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}),
+		jobSets: jobsetfake.NewSimpleClientset(),
 	}
 	fakes.CheckPreconditions(f.client)
 	cached, live = versioned(cached, live)
@@ -79,7 +79,7 @@ func newFixtureFrom(t *testing.T, from trainjob.DeadlineFrom, cached, live *trai
 		t.Fatal(err)
 	}
 	f.controller, err = New(Config{
-		Client: f.client.TrainerV1alpha1(), Jobs: jobs, JobSets: jobsetlisters.NewJobSetLister(f.jobSets),
+		Client: f.client.TrainerV1alpha1(), Jobs: jobs, JobSets: f.jobSets.JobsetV1alpha2(),
 		Recorder: f.events, Clock: f.clock, Metrics: measured, DeadlineFrom: from,
 	})
 	if err != nil {
@@ -261,7 +261,7 @@ func TestDeadlineEndsTheJob(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, tc.job, tc.job)
 			if tc.jobSet != nil {
-				if err := f.jobSets.Add(tc.jobSet); err != nil {
+				if err := f.jobSets.Tracker().Add(tc.jobSet); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -181,9 +181,9 @@ func (c *Controller) hidden(job *trainer.TrainJob, plan plan) bool {
 		return true
 	}
 	if plan.create != nil {
-		return false
+		return false // that write finds what is in its way
 	}
-	if job.Status.RuntimeSnapshot != nil {
+	if job.Status.Lifecycle == nil || job.Status.RuntimeSnapshot != nil {
 		return true
 	}
 	js, err := c.jobSets.JobSets(job.Namespace).Get(job.Name)

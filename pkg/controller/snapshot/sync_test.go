@@ -209,6 +209,7 @@ func TestSyncAsksBeforeItWritesWhereAConfigMapWasInTheWay(t *testing.T) {
 func TestSyncFindsASnapshotWithoutItsLabelThoughTheRuntimeIsGone(t *testing.T) {
 	gone := builders.Runtime(trainer.ClusterTrainingRuntimeKind, "gone")
 	older := inherited
+	seenBefore := func(job *trainer.TrainJob) { job.Status.Lifecycle = &trainer.LifecycleLimits{} }
 	unlabelled := func(job *trainer.TrainJob) *corev1.ConfigMap {
 		cm := snapshotOf(t, job)
 		cm.Labels = nil
@@ -219,10 +220,12 @@ func TestSyncFindsASnapshotWithoutItsLabelThoughTheRuntimeIsGone(t *testing.T) {
 		there  bool
 		writes []string
 	}{
-		"one that is recorded":               {builders.TrainJob("a", gone, hadSnapshot), true, []string{"patch configmaps"}},
-		"one of a job from before our time":  {builders.TrainJob("a", gone, older), true, []string{"patch configmaps"}},
-		"none, though one is recorded":       {builders.TrainJob("a", gone, hadSnapshot), false, []string{"patch trainjobs/status"}},
-		"a new job's is not even looked for": {builders.TrainJob("a", gone), true, []string{"patch trainjobs/status"}},
+		"one that is recorded":              {builders.TrainJob("a", gone, hadSnapshot), true, []string{"patch configmaps"}},
+		"one of a job from before our time": {builders.TrainJob("a", gone, older), true, []string{"patch configmaps"}},
+		"none, though one is recorded":      {builders.TrainJob("a", gone, hadSnapshot), false, []string{"patch trainjobs/status"}},
+		// Trainer writes no status before its JobSet exists.
+		"one of a job without any status":        {builders.TrainJob("a", gone), true, []string{"patch configmaps"}},
+		"a new job's, which was looked for once": {builders.TrainJob("a", gone, seenBefore), true, []string{"patch trainjobs/status"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
