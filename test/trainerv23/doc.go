@@ -3,5 +3,7 @@
 // was stopped. Tests of the migration start from them. Taken out are what belongs to the
 // cluster (UIDs, versions, times of creation) and the content of Secrets.
 //
+// Its test compares our CRDs with the facts about Trainer's in testdata/schemas.txt.
+//
 // It knows YAML and clients. It knows nothing of what becomes of the objects.
 package trainerv23

@@ -156,9 +156,8 @@ type EnvInjection struct {
 	// targets are the containers, one entry a replicatedJob.
 	// +listType=map
 	// +listMapKey=jobName
-	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=100
-	// +required
+	// +optional
 	Targets []EnvInjectionTarget `json:"targets,omitempty"`
 }
 

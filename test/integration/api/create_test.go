@@ -263,8 +263,8 @@ var runtimeRules = map[string]rule{
 		`spec: {mlPolicy: {flux: {numProcPerNode: 2}}}`, `spec: {mlPolicy: {flux: {numProcPerNode: auto}}}`, "spec.mlPolicy.flux.numProcPerNode"},
 	"the training container is no target of envInjection": {
 		inject(`[{jobName: node, containerNames: [check]}]`), inject(`[{jobName: node, containerNames: [check, node]}]`), "containerNames"},
-	"envInjection has targets": {
-		inject(`[{jobName: node, containerNames: [a]}]`), inject(`[]`), "spec.mlPolicy.torch.envInjection.targets"},
+	"envInjection may have no targets": {
+		inject(`[]`), inject(`[{jobName: node}]`), "spec.mlPolicy.torch.envInjection.targets[0].containerNames"},
 	"a target names containers": {
 		inject(`[{jobName: node, containerNames: [a]}]`), inject(`[{jobName: node, containerNames: []}]`), "containerNames"},
 	"a target names a container once": {
