@@ -113,16 +113,35 @@ func TestKustomizeAppliesEveryRuntime(t *testing.T) {
 	}
 }
 
-func TestImagesOfShippedRuntimesNameNoRegistry(t *testing.T) {
+// ownImage is built from this repository, and pulled from wherever an admin has put it.
+const ownImage = "preflight:"
+
+// A name without registry or tag is another image on another cluster, or on another day.
+func TestImagesOfShippedRuntimesHaveFullNames(t *testing.T) {
 	for _, name := range yamlFiles(t, shippedRuntimes) {
 		for _, rjob := range shipped(t, trainJob(), name).Spec.Template.Spec.ReplicatedJobs {
 			pod := podOf(&rjob)
 			for _, container := range append(append([]corev1.Container{}, pod.InitContainers...), pod.Containers...) {
-				first, _, found := strings.Cut(container.Image, "/")
-				if container.Image == "" || found && strings.ContainsAny(first, ".:") {
+				if strings.HasPrefix(container.Image, ownImage) {
+					continue
+				}
+				registry, rest, found := strings.Cut(container.Image, "/")
+				_, tag, tagged := strings.Cut(rest, ":")
+				if !found || !strings.Contains(registry, ".") || !tagged || tag == "" || tag == "latest" {
 					t.Errorf("%s: the image of %s is %q", name, container.Name, container.Image)
 				}
 			}
+		}
+	}
+}
+
+// The Kubeflow SDK passes over a runtime without the label, and cannot list jobs of it.
+func TestShippedRuntimesSayTheirFramework(t *testing.T) {
+	for _, name := range yamlFiles(t, shippedRuntimes) {
+		var runtime v1alpha1.ClusterTrainingRuntime
+		decode(t, filepath.Join(shippedRuntimes, name+".yaml"), &runtime)
+		if runtime.Labels["trainer.kubeflow.org/framework"] == "" {
+			t.Errorf("%s has no label trainer.kubeflow.org/framework", name)
 		}
 	}
 }

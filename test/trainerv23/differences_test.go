@@ -211,8 +211,9 @@ func table(rows [][]difference) string {
 func values(row []difference, fact string, of func(difference) string) string {
 	var all []string
 	for _, d := range row {
+		// What new fields are of is said by the CRD.
 		value := "–"
-		if text := of(d); text != "" {
+		if text := of(d); text != "" && fact != "new" {
 			value = "`" + strings.ReplaceAll(strings.ReplaceAll(text, `\u0020`, " "), "|", `\|`) + "`"
 		}
 		if d.fact == fact && !slices.Contains(all, value) {

@@ -1,7 +1,10 @@
 package api
 
 import (
+	"context"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -9,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
+	"github.com/trainjob/controller/test/harness"
 )
 
 var runtimeKinds = []schema.GroupVersionResource{runtimes, clusterRuntimes}
@@ -183,5 +187,26 @@ func TestDefaults(t *testing.T) {
 				t.Errorf("%v (-want +got):\n%s", c.path, diff)
 			}
 		})
+	}
+}
+
+// Whoever applies a folder again, as pipelines do, sees what has changed.
+func TestASecondApplyOfTheShippedRuntimesChangesNothing(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(harness.SourceDir(), "artifacts", "runtimes")
+	env.Kubectl(t, "apply", "-k", folder)
+	t.Cleanup(func() {
+		if out, err := env.TryKubectl(context.Background(), "delete", "-k", folder); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+	})
+	lines := strings.Split(strings.TrimSpace(env.Kubectl(t, "apply", "-k", folder)), "\n")
+	if len(lines) < 10 {
+		t.Errorf("%d runtimes are applied: %v", len(lines), lines)
+	}
+	for _, line := range lines {
+		if !strings.HasSuffix(line, " unchanged") {
+			t.Error(line)
+		}
 	}
 }

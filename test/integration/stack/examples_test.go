@@ -72,6 +72,16 @@ var claims = map[string]func(t *testing.T, namespace string){
 			t.Errorf("the hostfile is %q, want %q", hosts.Data["hostfile"], want)
 		}
 	},
+	"mlx.yaml": func(t *testing.T, namespace string) {
+		completes(t, namespace, "mlx", 1)
+		hosts, err := env.Core.CoreV1().ConfigMaps(namespace).Get(t.Context(), "mlx-mpi-hostfile", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := "mlx-launcher-0-0.mlx slots=1\nmlx-node-0-0.mlx slots=1\n"; hosts.Data["hostfile"] != want {
+			t.Errorf("the hostfile is %q, want %q", hosts.Data["hostfile"], want)
+		}
+	},
 	"flux.yaml": func(t *testing.T, namespace string) {
 		completes(t, namespace, "flux", 2)
 		for _, pod := range podsOf(t, namespace, "flux", "node") {
