@@ -26,10 +26,14 @@ const (
 	ControllerUser = "system:serviceaccount:" + SystemNamespace + ":" + ServiceAccount
 )
 
-// GrantRights applies the shipped namespace, ServiceAccount and roles.
+// GrantRights applies the shipped namespace, ServiceAccount and roles, those of users too.
 func GrantRights(ctx context.Context, c *cluster.Cluster) error {
 	artifacts := filepath.Join(SourceDir(), "artifacts")
-	for _, path := range []string{filepath.Join(artifacts, "deploy", "base", "namespace.yaml"), filepath.Join(artifacts, "rbac"), filepath.Join(artifacts, "rbac", "webhook"), filepath.Join(artifacts, "rbac", "preflight-quarantine")} {
+	rbac := filepath.Join(artifacts, "rbac")
+	for _, path := range []string{
+		filepath.Join(artifacts, "deploy", "base", "namespace.yaml"),
+		rbac, filepath.Join(rbac, "users"), filepath.Join(rbac, "webhook"), filepath.Join(rbac, "preflight-quarantine"),
+	} {
 		if err := c.Apply(ctx, path); err != nil {
 			return fmt.Errorf("grant the controller its rights: %w", err)
 		}
