@@ -33,21 +33,28 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (queue.Resu
 	if err != nil || len(all) == 0 {
 		return queue.Result{}, err
 	}
+	// First of all: the job's next pods may be on their way.
+	isolated := c.isolate(ctx, all)
+	return c.report(ctx, key, job, all, isolated)
+}
+
+// report writes what is new to the job's status, and then its events.
+func (c *Controller) report(ctx context.Context, key cache.ObjectName, job *trainer.TrainJob, all []ranked, failed error) (queue.Result, error) {
 	nodes := int32(1)
 	if job.Status.Nodes != nil {
 		nodes = *job.Status.Nodes
 	}
 	wait, err := c.status.Write(ctx, job, trainjob.WithPreflight(job, worst(all, nodes)), c.clock.Now())
 	if apierrors.IsNotFound(err) {
-		return queue.Result{}, nil // deleted in the meantime
+		return queue.Result{}, failed // deleted in the meantime
 	}
 	if err != nil || wait > 0 {
-		return queue.Result{After: wait}, err
+		return queue.Result{After: wait}, errors.Join(failed, err)
 	}
 	for _, r := range c.events.news(key, job, all) {
 		operations.Emit(c.recorder, job, corev1.EventTypeWarning, r.reason, r.told())
 	}
-	return queue.Result{}, c.isolate(ctx, all)
+	return queue.Result{}, failed
 }
 
 // gather reads the reports of the job's pods out of the cache.
