@@ -22,7 +22,7 @@ LDFLAGS := -s -w -X $(VERSION_PACKAGE).gitVersion=$(VERSION) -X $(VERSION_PACKAG
 
 .PHONY: help
 help: ## List the targets.
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-18s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-18s %s\n", $$1, $$2}'
 
 .PHONY: check-version
 check-version:
@@ -63,7 +63,7 @@ race-notice:
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need no control plane.
-	go test $(RACE) $$(go list ./apis/... ./cmd/... ./pkg/... ./test/builders/... ./test/clients/... ./test/harness/... ./test/rights/... ./test/slurm/... ./test/trainerv23/...)
+	go test $(RACE) $$(go list ./apis/... ./cmd/... ./pkg/... ./test/builders/... ./test/clients/... ./test/e2e/trainer/... ./test/harness/... ./test/rights/... ./test/slurm/... ./test/trainerv23/...)
 	cd hack/tools && CGO_ENABLED=0 go test ./...
 	cd hack/monitoring && CGO_ENABLED=0 go test ./...
 	cd hack/image && CGO_ENABLED=0 go test ./...
@@ -76,6 +76,14 @@ test-integration: cluster-build ## Run the tests on a local control plane, one p
 	rm -rf .local/rights
 	TRAINJOB_RIGHTS='$(CURDIR)/.local/rights' go test $(RACE) -p $(P) -count 1 -timeout 30m ./test/cluster/... ./test/integration/...
 	go run ./test/rights -used .local/rights
+
+.PHONY: e2e
+e2e: ## Test the two real nodes, on which pods are processes. As root on Linux.
+	@[[ $$(uname) == Linux ]] || { echo "make e2e needs Linux: its nodes are namespaces of the kernel. make test-integration runs on simulated nodes." >&2; exit 1; }
+	@[[ $$(id -u) == 0 ]] || { echo "make e2e needs root, for namespaces and mounts: run it with sudo." >&2; exit 1; }
+	@command -v apt-get >/dev/null || { echo "make e2e needs Debian's packages of containerd, runc and others (hack/cluster/packages.sh), and there is no apt-get." >&2; exit 1; }
+	hack/cluster/packages.sh >/dev/null
+	TRAINJOB_E2E=1 CGO_ENABLED=0 go test -count 1 -timeout 1h -v ./test/nodes
 
 FAILOVERS ?= 20
 

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,16 +20,14 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 )
 
-const controller = "trainjob-controller"
-
 // packed is an archive of binaries that are no programs, written at a time of the
 // file system's own.
 func packed(t *testing.T, amd64, arm64 string) ([]byte, v1.Hash) {
 	t.Helper()
 	dir := t.TempDir()
 	o := options{
-		name: controller,
-		out:  filepath.Join(dir, "out", "image.tar"), platforms: []string{"linux/amd64", "linux/arm64"},
+		name: controller, user: nobody,
+		out: filepath.Join(dir, "out", "image.tar"), platforms: []string{"linux/amd64", "linux/arm64"},
 		version: "v1.2.3", revision: "abc", created: time.Unix(1700000000, 0).UTC(),
 	}
 	binaries := map[string]string{}
@@ -129,7 +128,7 @@ func checkImage(t *testing.T, image v1.Image, platform, content string) {
 	if got := config.OS + "/" + config.Architecture; got != platform {
 		t.Errorf("the configuration is for %s, want %s", got, platform)
 	}
-	if config.Config.User != user || config.Config.Entrypoint[0] != "/"+controller {
+	if config.Config.User != nobody || config.Config.Entrypoint[0] != "/"+controller {
 		t.Errorf("user %q, entrypoint %v", config.Config.User, config.Config.Entrypoint)
 	}
 	if label := config.Config.Labels["org.opencontainers.image.version"]; label != "v1.2.3" {
@@ -204,7 +203,7 @@ func TestTheBinaryDoesNotTellWhereItWasBuilt(t *testing.T) {
 				t.Setenv(name, value)
 			}
 		}
-		o := options{name: controller, source: folder, ldflags: "-s -w -X k8s.io/component-base/version.gitVersion=v1.2.3"}
+		o := options{source: folder, name: controller, ldflags: "-s -w -X k8s.io/component-base/version.gitVersion=v1.2.3"}
 		binary, err := compile(t.Context(), o, platform, t.TempDir())
 		if err != nil {
 			t.Fatal(err)
@@ -227,7 +226,7 @@ func TestTheBinaryDoesNotTellWhereItWasBuilt(t *testing.T) {
 // pull, and the program that runs out of the image.
 func TestTheImageHoldsTheController(t *testing.T) {
 	o := options{
-		name:   controller,
+		name: controller, user: nobody,
 		source: filepath.Join("..", ".."), ldflags: "-s -w -X k8s.io/component-base/version.gitVersion=v1.2.3", version: "v1.2.3",
 		out: filepath.Join(t.TempDir(), "image.tar"), platforms: []string{"linux/" + runtime.GOARCH},
 	}
@@ -307,5 +306,45 @@ func extracted(t *testing.T, image v1.Image) string {
 			t.Fatal(err)
 		}
 		return path
+	}
+}
+
+func TestARootFileSystemLiesBelowTheBinary(t *testing.T) {
+	root := t.TempDir()
+	write := func(name string, mode os.FileMode, content string) {
+		t.Helper()
+		path := filepath.Join(root, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), mode), os.Chmod(path, mode)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("usr/bin/sh", 0o755, "a shell")
+	write("etc/shadow", 0o600, "")
+	if err := os.Symlink("usr/bin", filepath.Join(root, "bin")); err != nil {
+		t.Fatal(err)
+	}
+	modified := time.Unix(1700000000, 0).UTC()
+	content, err := rootLayer(root, modified)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	files := tar.NewReader(bytes.NewReader(content))
+	for {
+		header, err := files.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if header.Uid != 0 || header.Gid != 0 || !header.ModTime.Equal(modified) {
+			t.Errorf("%s belongs to %d:%d and is of %v", header.Name, header.Uid, header.Gid, header.ModTime)
+		}
+		got = append(got, strings.TrimSpace(header.FileInfo().Mode().String()+" "+header.Name+" "+header.Linkname))
+	}
+	want := []string{"Lrwxrwxrwx bin usr/bin", "drwxr-xr-x etc/", "-rw------- etc/shadow", "drwxr-xr-x usr/", "drwxr-xr-x usr/bin/", "-rwxr-xr-x usr/bin/sh"}
+	if !slices.Equal(got, want) {
+		t.Errorf("the layer holds\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }

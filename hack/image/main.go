@@ -1,12 +1,15 @@
 // Command image builds the container image of one of the programs without a container runtime: a
 // static binary on an empty root, for several platforms, as an OCI archive. The same
-// source, version and toolchain give the same bytes, wherever and whenever it runs.
+// source, version and toolchain give the same bytes, wherever and whenever it runs. Images
+// of other programs of this repository, and such with a root file system below them, are
+// built in the same way for tests.
 //
 // It knows Go's compiler and the OCI image format, and nothing about what is in the
 // binary. It is a module of its own so that its dependencies stay out of theirs.
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -20,8 +23,11 @@ import (
 
 // options say what to build.
 type options struct {
-	name      string // of the program in cmd/, and of the image
 	source    string // root of the source tree
+	name      string // of the image and of the binary in it
+	pkg       string // the Go package to build; ./cmd/NAME if empty
+	user      string
+	root      string // folder with what is in the image besides the binary, or empty
 	out       string // archive to write
 	platforms []string
 	ldflags   string
@@ -44,8 +50,11 @@ func run(ctx context.Context, args []string) error {
 	var epoch int64
 	var platforms string
 	flags := flag.NewFlagSet("image", flag.ContinueOnError)
-	flags.StringVar(&o.name, "name", "trainjob-controller", "`program` in cmd/ that the image holds, and its name")
 	flags.StringVar(&o.source, "source", filepath.Join("..", ".."), "`folder` with the source tree")
+	flags.StringVar(&o.name, "name", controller, "`name` of the image and of the binary in it")
+	flags.StringVar(&o.pkg, "package", "", "Go package of the binary; by default ./cmd/NAME")
+	flags.StringVar(&o.user, "user", nobody, "user and group that it runs as, `uid:gid`")
+	flags.StringVar(&o.root, "root", "", "`folder` with the root file system below the binary; nothing if empty")
 	flags.StringVar(&o.out, "out", "", "`file` to write the archive to; by default bin/NAME.tar")
 	flags.StringVar(&platforms, "platforms", "linux/amd64,linux/arm64", "what to build for, `os/arch,…`")
 	flags.StringVar(&o.ldflags, "ldflags", "-s -w", "flags of the linker")
@@ -91,7 +100,7 @@ func compile(ctx context.Context, o options, platform, dir string) (string, erro
 		return "", fmt.Errorf("platform %q is not os/arch, such as linux/amd64", platform)
 	}
 	binary := filepath.Join(dir, system+"-"+arch, o.name)
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", o.ldflags, "-o", binary, "./cmd/"+o.name)
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", o.ldflags, "-o", binary, cmp.Or(o.pkg, "./cmd/"+o.name))
 	cmd.Dir, cmd.Stderr = o.source, os.Stderr
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOOS="+system, "GOARCH="+arch,
 		// What else goes into a binary. -mod=readonly is the default; an empty GOFLAGS would

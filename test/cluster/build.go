@@ -10,12 +10,19 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 )
 
-// kubectl is built like the components, but only for those who ask for it.
-const kubectl = "kubectl"
+// What is built like the components, but only for those who ask for it.
+const (
+	kubectl = "kubectl"
+	// Kubelet, KubeProxy and CoreDNS are what real nodes take; see test/nodes.
+	Kubelet   = "kubelet"
+	KubeProxy = "kube-proxy"
+	CoreDNS   = "coredns"
+)
 
 // target is one binary and where its source comes from.
 type target struct {
@@ -34,6 +41,9 @@ var targets = []target{
 	{string(Kueue), "kueue", "sigs.k8s.io/kueue/cmd/kueue", "4 minutes"},
 	{string(Kwok), "kwok", "sigs.k8s.io/kwok/cmd/kwok", "a minute"},
 	{kubectl, "kubernetes", "k8s.io/kubernetes/cmd/kubectl", "half a minute"},
+	{Kubelet, "kubernetes", "k8s.io/kubernetes/cmd/kubelet", "2 minutes"},
+	{KubeProxy, "kubernetes", "k8s.io/kubernetes/cmd/kube-proxy", "half a minute"},
+	{CoreDNS, "coredns", ".", "a minute"},
 }
 
 // copied lists the manifests taken over from a component's module, so that
@@ -116,14 +126,9 @@ func (b builder) missing(binaries []string) []target {
 
 func wanted(binary string, binaries []string) bool {
 	if len(binaries) == 0 {
-		return binary != kubectl
+		return !slices.Contains([]string{kubectl, Kubelet, KubeProxy, CoreDNS}, binary)
 	}
-	for _, name := range binaries {
-		if name == binary {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(binaries, binary)
 }
 
 func (b builder) build(ctx context.Context, missing []target) error {

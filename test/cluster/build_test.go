@@ -31,6 +31,7 @@ func TestCacheKeyFollowsWhateverDecidesTheBinaries(t *testing.T) {
 		"a file that is no pin does not matter":        {"kubernetes/README", parts, true},
 		"a changed go.mod gives another folder":        {"kubernetes/go.mod", parts, false},
 		"a changed go.sum gives another folder":        {"kwok/go.sum", parts, false},
+		"changed code of ours gives another folder":    {"coredns/main.go", parts, false},
 		"another toolchain gives another folder":       {"", []string{"go1.27.0", "linux", "amd64", "-s"}, false},
 		"another platform gives another folder":        {"", []string{"go1.26.8", "linux", "arm64", "-s"}, false},
 		"other flags give another folder":              {"", []string{"go1.26.8", "linux", "amd64", "-w"}, false},
@@ -164,8 +165,8 @@ func TestLockWaitsForItsHolder(t *testing.T) {
 func fakeSource(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
-	for _, module := range []string{"kubernetes", "jobset", "kueue", "kwok"} {
-		for _, file := range []string{"go.mod", "go.sum"} {
+	for _, module := range pinned {
+		for _, file := range append([]string{"go.mod", "go.sum"}, sources[module]...) {
 			write(t, filepath.Join(root, nestedModules, module, file), module+file)
 		}
 	}

@@ -43,13 +43,20 @@ func cacheDir(root string) (string, error) {
 	return dir, nil
 }
 
+// pinned are the nested modules that binaries are built from, and sources the files of
+// ours among theirs.
+var (
+	pinned  = []string{"kubernetes", "jobset", "kueue", "kwok", "coredns"}
+	sources = map[string][]string{"coredns": {"main.go"}}
+)
+
 // cacheKey hashes everything that decides what the binaries are. Each part goes
 // in with its name and length, so that no two different sets read the same.
 func cacheKey(root string, parts ...string) (string, error) {
 	hash := sha256.New()
 	add := func(name string, data []byte) { fmt.Fprintf(hash, "%s %d\n%s\n", name, len(data), data) }
-	for _, module := range []string{"kubernetes", "jobset", "kueue", "kwok"} {
-		for _, file := range []string{"go.mod", "go.sum"} {
+	for _, module := range pinned {
+		for _, file := range append([]string{"go.mod", "go.sum"}, sources[module]...) {
 			name := filepath.Join(nestedModules, module, file)
 			data, err := os.ReadFile(filepath.Join(root, name))
 			if err != nil {

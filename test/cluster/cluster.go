@@ -79,7 +79,7 @@ func create(opts Options, binDir string) (*Cluster, error) {
 	if err := os.MkdirAll(c.path("logs"), 0o755); err != nil {
 		return nil, fmt.Errorf("create the cluster's folder: %w", err)
 	}
-	ca, err := createPKI(c.path("pki"))
+	ca, err := createPKI(c.path("pki"), opts.Address)
 	if err != nil {
 		return nil, err
 	}

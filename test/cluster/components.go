@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -56,7 +57,7 @@ var definitions = map[Component]definition{
 	},
 	APIServer: {
 		ports:   []string{apiPort},
-		prepare: writeAuditPolicy,
+		prepare: prepareAPIServer,
 		args:    apiServerArgs,
 		ready:   func(ctx context.Context, c *Cluster) error { return c.get(ctx, c.server()+"/readyz") },
 	},
@@ -142,24 +143,17 @@ func etcdReady(ctx context.Context, c *Cluster) error {
 func apiServerArgs(c *Cluster) []string {
 	args := []string{
 		"--etcd-servers=" + c.url("http", etcdPort),
-		"--bind-address=127.0.0.1",
 		fmt.Sprintf("--secure-port=%d", c.port(apiPort)),
-		"--advertise-address=127.0.0.1",
-		// No pod has to find the API server, and its address is not one that
-		// endpoints may hold.
-		"--endpoint-reconciler-type=none",
 		"--tls-cert-file=" + c.pki("tls.crt"),
 		"--tls-private-key-file=" + c.pki("tls.key"),
 		"--client-ca-file=" + c.pki("ca.crt"),
 		"--service-account-key-file=" + c.pki("sa.pub"),
 		"--service-account-signing-key-file=" + c.pki("sa.key"),
 		"--service-account-issuer=https://kubernetes.default.svc",
-		"--authorization-mode=RBAC",
 		"--service-cluster-ip-range=10.0.0.0/24",
 		"--allow-privileged=true",
-		// Pods then need no token volume, which nobody here could mount.
-		"--disable-admission-plugins=ServiceAccount",
 	}
+	args = append(args, c.apiServerReach()...)
 	if c.opts.EnforceOwnerReferences {
 		args = append(args, "--enable-admission-plugins=OwnerReferencesPermissionEnforcement")
 	}
@@ -173,8 +167,47 @@ func apiServerArgs(c *Cluster) []string {
 	return append(args, c.opts.APIServerFlags...)
 }
 
-func controllerManagerArgs(c *Cluster) []string {
+// apiServerReach are the arguments that say who can reach the API server, and whom it
+// reaches.
+func (c *Cluster) apiServerReach() []string {
+	if c.opts.Address == "" {
+		return []string{
+			"--bind-address=127.0.0.1",
+			"--advertise-address=127.0.0.1",
+			// No pod has to find the API server, and its address is not one that
+			// endpoints may hold.
+			"--endpoint-reconciler-type=none",
+			"--authorization-mode=RBAC",
+			// Pods then need no token volume, which nobody here could mount.
+			"--disable-admission-plugins=ServiceAccount",
+		}
+	}
 	return []string{
+		"--bind-address=0.0.0.0",
+		"--advertise-address=" + c.opts.Address,
+		"--authorization-mode=Node,RBAC",
+		"--enable-admission-plugins=NodeRestriction",
+		"--kubelet-client-certificate=" + c.pki("kubelet-client.crt"),
+		"--kubelet-client-key=" + c.pki("kubelet-client.key"),
+		"--kubelet-preferred-address-types=InternalIP",
+	}
+}
+
+// prepareAPIServer writes the audit policy and, where there are real nodes, the
+// certificate with which the API server asks kubelets for logs.
+func prepareAPIServer(ctx context.Context, c *Cluster) error {
+	if err := writeAuditPolicy(ctx, c); err != nil || c.opts.Address == "" {
+		return err
+	}
+	client, err := c.ca.client("kube-apiserver-kubelet-client", adminGroup)
+	if err != nil {
+		return err
+	}
+	return errors.Join(writeFile(c.pki("kubelet-client.crt"), client.cert, 0o600), writeFile(c.pki("kubelet-client.key"), client.key, 0o600))
+}
+
+func controllerManagerArgs(c *Cluster) []string {
+	args := []string{
 		"--kubeconfig=" + c.kubeconfigOf(ControllerManager),
 		"--bind-address=127.0.0.1",
 		fmt.Sprintf("--secure-port=%d", c.port(controllersPort)),
@@ -193,6 +226,7 @@ func controllerManagerArgs(c *Cluster) []string {
 		// It creates this folder, by default among the system's own.
 		"--flex-volume-plugin-dir=" + c.path("volume-plugins"),
 	}
+	return append(args, c.opts.ControllerManagerFlags...)
 }
 
 // controllerManagerReady goes by a thing that only running controllers make.
@@ -308,4 +342,10 @@ func (c *Cluster) url(scheme, port string) string {
 // to fill a cluster with more objects than the API server would take in a short time.
 func (c *Cluster) EtcdURL() string { return c.url("http", etcdPort) }
 
-func (c *Cluster) server() string { return c.url("https", apiPort) }
+// server is the address that kubeconfigs name.
+func (c *Cluster) server() string {
+	if c.opts.Address != "" {
+		return fmt.Sprintf("https://%s:%d", c.opts.Address, c.port(apiPort))
+	}
+	return c.url("https", apiPort)
+}

@@ -62,8 +62,15 @@ type Options struct {
 	// allowed to update the owner's finalizers.
 	EnforceOwnerReferences bool
 
-	// APIServerFlags are added to kube-apiserver's command line.
-	APIServerFlags []string
+	// Address, an IPv4 address of this machine, is where real nodes and their pods
+	// reach the API server; it then also lets pods use ServiceAccounts, and kubelets
+	// in. Empty means loopback alone, which is all that simulated nodes take.
+	Address string
+
+	// APIServerFlags and ControllerManagerFlags are added to the command lines of
+	// kube-apiserver and kube-controller-manager, where the last word counts.
+	APIServerFlags         []string
+	ControllerManagerFlags []string
 
 	// Persistent lets the processes outlive the one that starts them. Dir is
 	// then required; Load finds the cluster again.

@@ -55,12 +55,17 @@ func newAuthority() (*authority, error) {
 	return &authority{cert: cert, key: key, pem: pemBlock("CERTIFICATE", der)}, nil
 }
 
-// server issues a certificate for loopback and the API server's service.
-func (a *authority) server() (pair, error) {
+// server issues a certificate for loopback, the API server's service, and an address
+// for real nodes unless that is empty.
+func (a *authority) server(address string) (pair, error) {
+	addresses := []net.IP{net.IPv4(127, 0, 0, 1), net.IPv4(10, 0, 0, 1)}
+	if address != "" {
+		addresses = append(addresses, net.ParseIP(address))
+	}
 	return a.issue(&x509.Certificate{
 		Subject:     pkix.Name{CommonName: "localhost"},
 		DNSNames:    []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv4(10, 0, 0, 1)},
+		IPAddresses: addresses,
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	})
@@ -140,12 +145,12 @@ func serviceAccountKeys() (private, public []byte, err error) {
 }
 
 // createPKI makes all key material of a new cluster in dir.
-func createPKI(dir string) (*authority, error) {
+func createPKI(dir, address string) (*authority, error) {
 	ca, err := newAuthority()
 	if err != nil {
 		return nil, err
 	}
-	server, err := ca.server()
+	server, err := ca.server(address)
 	if err != nil {
 		return nil, err
 	}

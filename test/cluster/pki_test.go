@@ -14,7 +14,7 @@ import (
 func TestCertificatesAreGoodForTheirPurposeAlone(t *testing.T) {
 	ca := newTestAuthority(t)
 	stranger := newTestAuthority(t)
-	server, err := ca.server()
+	server, err := ca.server("")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func TestCertificatesAreGoodForTheirPurposeAlone(t *testing.T) {
 
 func TestAuthorityIssuesTheSameAfterItIsLoaded(t *testing.T) {
 	dir := t.TempDir()
-	ca, err := createPKI(dir)
+	ca, err := createPKI(dir, "")
 	if err != nil {
 		t.Fatal(err)
 	}
