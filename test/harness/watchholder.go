@@ -1,15 +1,15 @@
 package harness
 
 import (
-	"fmt"
+	"encoding/pem"
 	"io"
-	"net"
+	"log"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"os"
+	"path"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 
@@ -21,45 +21,37 @@ import (
 // WatchHolder stands between a client and the API server and can hold back what watches of
 // a resource tell, while everything else goes through: a cache that lags behind.
 type WatchHolder struct {
-	server   *http.Server
-	listener net.Listener
+	server *httptest.Server
 
 	mu   sync.Mutex
 	held map[string]chan struct{} // by resource, closed when it is let go
 }
 
-// NewWatchHolder listens at a free loopback address, without TLS, until the test ends.
+// NewWatchHolder listens at a free loopback address until the test ends.
 func NewWatchHolder(t *testing.T, api *rest.Config) *WatchHolder {
 	t.Helper()
 	target, err := url.Parse(api.Host)
 	if err != nil {
 		t.Fatal(err)
 	}
-	anonymous := rest.AnonymousClientConfig(api) // requests bring their own credentials
-	transport, err := rest.TransportFor(anonymous)
+	transport, err := rest.TransportFor(rest.AnonymousClientConfig(api)) // requests bring their own credentials
 	if err != nil {
 		t.Fatal(err)
 	}
 	h := &WatchHolder{held: map[string]chan struct{}{}}
-	if h.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
-	proxy := &httputil.ReverseProxy{
+	h.server = httptest.NewUnstartedServer(&httputil.ReverseProxy{
 		Rewrite:        func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		Transport:      transport,
 		FlushInterval:  -1, // watches have no end to wait for
 		ModifyResponse: h.gate,
-	}
-	h.server = &http.Server{Handler: proxy}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = h.server.Serve(h.listener) // until it is closed
-	}()
+		ErrorLog:       log.New(io.Discard, "", 0), // of clients that went away
+	})
+	h.server.EnableHTTP2 = true
+	h.server.StartTLS() // client-go sends no token without
 	t.Cleanup(func() {
 		h.releaseAll()
-		_ = h.server.Close()
-		<-done
+		h.server.CloseClientConnections()
+		h.server.Close()
 	})
 	return h
 }
@@ -71,17 +63,15 @@ func (h *WatchHolder) Kubeconfig(t *testing.T, like string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: h.server.Certificate().Raw})
 	for name := range config.Clusters {
-		config.Clusters[name] = &clientcmdapi.Cluster{Server: "http://" + h.listener.Addr().String()}
+		config.Clusters[name] = &clientcmdapi.Cluster{Server: h.server.URL, CertificateAuthorityData: ca}
 	}
-	path := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(*config, path); err != nil {
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, file); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return file
 }
 
 // Hold keeps back what watches of a resource, such as "jobsets", tell from now on.
@@ -128,11 +118,8 @@ func (h *WatchHolder) gate(response *http.Response) error {
 	if request.URL.Query().Get("watch") == "" {
 		return nil
 	}
-	parts := strings.Split(strings.Trim(request.URL.Path, "/"), "/")
-	if len(parts) == 0 {
-		return fmt.Errorf("a watch of %q", request.URL.Path)
-	}
-	response.Body = &gatedBody{ReadCloser: response.Body, wait: func() { h.wait(parts[len(parts)-1]) }}
+	resource := path.Base(request.URL.Path)
+	response.Body = &gatedBody{ReadCloser: response.Body, wait: func() { h.wait(resource) }}
 	return nil
 }
 
