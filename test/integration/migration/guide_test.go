@@ -1,13 +1,10 @@
 package migration
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -29,81 +26,16 @@ import (
 	"github.com/trainjob/controller/test/trainerv23"
 )
 
-// section is a part of the guide under a heading, with its commands.
-type section struct {
-	heading string
-	blocks  []string
-}
-
-// guide reads the sections of docs/migrating-from-kubeflow-trainer.md that have commands
-// to run.
-func guide(t *testing.T) []section {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(harness.SourceDir(), "docs", "migrating-from-kubeflow-trainer.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var sections []section
-	var block *strings.Builder
-	for line := range strings.Lines(string(text)) {
-		line = strings.TrimSuffix(line, "\n")
-		switch {
-		case block == nil && strings.HasPrefix(line, "## "):
-			sections = append(sections, section{heading: strings.TrimPrefix(line, "## ")})
-		case block == nil && line == "```sh":
-			block = &strings.Builder{}
-		case block != nil && line == "```":
-			last := &sections[len(sections)-1]
-			last.blocks, block = append(last.blocks, block.String()), nil
-		case block != nil:
-			block.WriteString(line + "\n")
-		}
-	}
-	return slices.DeleteFunc(sections, func(s section) bool { return len(s.blocks) == 0 })
-}
-
-// admin is somebody who follows the guide, in a folder with the repository's artifacts.
-type admin struct {
-	dir, path string
-}
-
-func newAdmin(t *testing.T) admin {
-	t.Helper()
-	kubectl, err := cluster.FindBinary(t.Context(), os.Stderr, harness.SourceDir(), "kubectl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := admin{dir: t.TempDir(), path: filepath.Dir(kubectl)}
-	if err := os.Symlink(filepath.Join(harness.SourceDir(), "artifacts"), filepath.Join(a.dir, "artifacts")); err != nil {
-		t.Fatal(err)
-	}
-	return a
-}
-
-// run runs the commands of a block and returns what they printed.
-func (a admin) run(t *testing.T, block string) string {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", block)
-	cmd.Dir = a.dir
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+env.Cluster.Kubeconfig(), "PATH="+a.path+":"+os.Getenv("PATH"))
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("the guide says\n%s\nand that fails: %v\n%s", block, err, out.String())
-	}
-	return out.String()
-}
-
 // follow runs the commands of a section. Pods are played here and the controllers are
 // processes: where the guide starts or stops this one's Deployment, the process starts and
 // stops too.
-func (a admin) follow(t *testing.T, s section) (output string) {
+func follow(t *testing.T, reader harness.Reader, s harness.Section) (output string) {
 	t.Helper()
-	for _, block := range s.blocks {
+	for _, block := range s.Blocks {
 		if strings.Contains(block, "scale deployment trainjob-controller --replicas=0") {
 			env.WithoutController(t)
 		}
-		output += a.run(t, block)
+		output += reader.Run(t, block)
 		if strings.Contains(block, "kubectl apply -k artifacts/deploy") {
 			startWithWebhooks(t)
 		}
@@ -246,7 +178,7 @@ func knowsState(t *testing.T) bool {
 }
 
 // trainersCluster is a cluster with Trainer v2.3 in it, as an admin finds it.
-func trainersCluster(t *testing.T, a admin) found {
+func trainersCluster(t *testing.T, reader harness.Reader) found {
 	t.Helper()
 	f := found{namespace: leftBehind(t)}
 	withOlderCRDs(t)
@@ -277,8 +209,8 @@ func trainersCluster(t *testing.T, a admin) found {
 	f.leaveUnusable(t)
 	f.pods = map[string][]string{trainerv23.Running: uids(awaitPods(t, f.namespace, trainerv23.Running, 2))}
 	awaitHeldBack(t, f.namespace, trainerv23.Queued)
-	a.run(t, "kubectl apply -f - <<EOF\n"+closedWebhooks()+trainersDeployment()+"EOF\n")
-	a.run(t, "kubectl -n kubeflow-system rollout status deployment kubeflow-trainer-controller-manager --timeout=60s")
+	reader.Run(t, "kubectl apply -f - <<EOF\n"+closedWebhooks()+trainersDeployment()+"EOF\n")
+	reader.Run(t, "kubectl -n kubeflow-system rollout status deployment kubeflow-trainer-controller-manager --timeout=60s")
 	f.uids, f.since = f.now(t), env.AuditNow(t)
 	return f
 }
@@ -292,8 +224,8 @@ func (f found) refused(t *testing.T) bool {
 }
 
 func TestTheMigrationGuideCanBeFollowedThereAndBack(t *testing.T) {
-	a := newAdmin(t)
-	f := trainersCluster(t, a)
+	reader := env.NewReader(t)
+	f := trainersCluster(t, reader)
 	before := env.Job(t, f.namespace, trainerv23.Finished)
 	if !f.refused(t) {
 		t.Fatal("the webhooks of this test do not fail closed")
@@ -342,15 +274,15 @@ func TestTheMigrationGuideCanBeFollowedThereAndBack(t *testing.T) {
 			f.wantBack(t)
 		},
 	}
-	for _, s := range guide(t) {
-		check, known := after[s.heading]
+	for _, s := range harness.Guide(t, "migrating-from-kubeflow-trainer.md") {
+		check, known := after[s.Heading]
 		if !known {
-			t.Fatalf("the guide has a section %q with commands that this test knows nothing of", s.heading)
+			t.Fatalf("the guide has a section %q with commands that this test knows nothing of", s.Heading)
 		}
-		delete(after, s.heading)
-		check(a.follow(t, s))
+		delete(after, s.Heading)
+		check(follow(t, reader, s))
 		if t.Failed() {
-			t.Fatalf("after section %q", s.heading)
+			t.Fatalf("after section %q", s.Heading)
 		}
 	}
 	for heading := range after {

@@ -3,14 +3,12 @@
 package stack
 
 import (
-	"fmt"
 	"os"
 	"testing"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
@@ -24,75 +22,33 @@ func TestMain(m *testing.M) {
 	os.Exit(harness.Main(m, cluster.FullStack(), &env, "--preflight-quarantine=1h"))
 }
 
-// annotated adds an annotation to the pods of one replicatedJob of a runtime, which
-// changes what the played nodes do with them.
 func annotated(spec trainer.TrainingRuntimeSpec, replicatedJob, key, value string) trainer.TrainingRuntimeSpec {
-	for i := range spec.Template.Spec.ReplicatedJobs {
-		if rjob := &spec.Template.Spec.ReplicatedJobs[i]; rjob.Name == replicatedJob {
-			metav1.SetMetaDataAnnotation(&rjob.Template.Spec.Template.ObjectMeta, key, value)
-		}
-	}
-	return spec
+	return harness.Annotated(spec, replicatedJob, key, value)
 }
 
-// holding is a runtime whose training pods run until somebody lets them go.
 func holding(spec trainer.TrainingRuntimeSpec) trainer.TrainingRuntimeSpec {
-	return annotated(spec, "node", cluster.HoldAnnotation, cluster.HoldRunning)
+	return harness.Holding(spec)
 }
 
-// podsOf are the pods of a job's replicatedJob, of all if that is "".
 func podsOf(t *testing.T, namespace, job, replicatedJob string) []corev1.Pod {
 	t.Helper()
-	selector := jobset.JobSetNameKey + "=" + job
-	if replicatedJob != "" {
-		selector += "," + jobset.ReplicatedJobNameKey + "=" + replicatedJob
-	}
-	list, err := env.Core.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: selector})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return list.Items
+	return env.PodsOf(t, namespace, job, replicatedJob)
 }
 
-// livePods are those of the pods that have not been told to end.
 func livePods(t *testing.T, namespace, job, replicatedJob string) []corev1.Pod {
 	t.Helper()
-	var live []corev1.Pod
-	for _, pod := range podsOf(t, namespace, job, replicatedJob) {
-		if pod.DeletionTimestamp.IsZero() && pod.Status.Phase != corev1.PodFailed {
-			live = append(live, pod)
-		}
-	}
-	return live
+	return env.LivePods(t, namespace, job, replicatedJob)
 }
 
-// awaitPods waits until the training pods that run are n.
 func awaitPods(t *testing.T, namespace, job string, n int) []corev1.Pod {
 	t.Helper()
-	var pods []corev1.Pod
-	harness.Eventually(t, harness.Soon, func() string {
-		if pods = livePods(t, namespace, job, "node"); len(pods) != n {
-			return fmt.Sprintf("job %s has %d training pods, want %d", job, len(pods), n)
-		}
-		for _, pod := range pods {
-			if pod.Status.Phase != corev1.PodRunning {
-				return fmt.Sprintf("pod %s is %s", pod.Name, pod.Status.Phase)
-			}
-		}
-		return ""
-	})
-	return pods
+	return env.AwaitPods(t, namespace, job, n)
 }
 
 // letGo takes the hold off the training pods of a job.
 func letGo(t *testing.T, namespace, job string) {
 	t.Helper()
-	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, cluster.HoldAnnotation)
-	for _, pod := range podsOf(t, namespace, job, "node") {
-		if _, err := env.Core.CoreV1().Pods(namespace).Patch(t.Context(), pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	env.LetGo(t, namespace, job, "node")
 }
 
 // childJobs are the Jobs of a job by the name of their replicatedJob.
