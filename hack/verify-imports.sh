@@ -11,7 +11,7 @@ MODULE=github.com/trainjob/controller
 #   others    modules or packages it may import besides the standard library; * is any
 API="k8s.io/api k8s.io/apimachinery sigs.k8s.io/jobset/api"
 APPLY="sigs.k8s.io/jobset/client-go/applyconfiguration k8s.io/client-go/applyconfigurations"
-BELOW="pkg/lifetime pkg/trainjob pkg/runtimesnapshot pkg/preflight/report"
+BELOW="pkg/apierror pkg/lifetime pkg/trainjob pkg/runtimesnapshot pkg/preflight/report"
 PURE="$BELOW pkg/render/* pkg/validation/*"
 PLUMBING="pkg/queue/* pkg/informer/* pkg/metrics/* pkg/verbosity"
 LAYERS="
@@ -19,13 +19,14 @@ LAYERS="
 apis/*             | apis/*                                                    | $API
 generated/*        | apis/* generated/*                                        | $API k8s.io/client-go sigs.k8s.io/jobset/client-go k8s.io/kube-openapi sigs.k8s.io/structured-merge-diff
 
+pkg/apierror       | -                                                         | k8s.io/api k8s.io/apimachinery
 pkg/lifetime       | -                                                         | k8s.io/utils
 pkg/trainjob       | apis/* pkg/lifetime pkg/preflight/report                  | $API k8s.io/utils
 pkg/runtimesnapshot| apis/* pkg/trainjob                                       | $API k8s.io/utils sigs.k8s.io/yaml
 pkg/render/*       | apis/* generated/applyconfiguration/* $BELOW pkg/render/* | $API $APPLY k8s.io/utils sigs.k8s.io/yaml golang.org/x/crypto
 pkg/validation/*   | apis/* generated/applyconfiguration/* $PURE               | $API $APPLY k8s.io/utils sigs.k8s.io/yaml
 
-pkg/queue/*        | $PLUMBING                                                 | $API k8s.io/client-go k8s.io/klog k8s.io/utils k8s.io/component-base
+pkg/queue/*        | $PLUMBING pkg/apierror                                    | $API k8s.io/client-go k8s.io/klog k8s.io/utils k8s.io/component-base
 pkg/informer/*     | $PLUMBING                                                 | $API k8s.io/client-go k8s.io/klog k8s.io/utils k8s.io/component-base
 pkg/metrics/*      | $PLUMBING                                                 | $API k8s.io/client-go k8s.io/klog k8s.io/utils k8s.io/component-base
 
@@ -114,7 +115,7 @@ while IFS= read -r line; do
 done <<<"$complaints"
 
 # The clock of a pure package is an argument.
-for folder in render runtimesnapshot lifetime trainjob validation; do
+for folder in apierror render runtimesnapshot lifetime trainjob validation; do
   if [[ ! -d pkg/$folder ]]; then continue; fi
   found=$(grep -rnE 'time\.(Now|Since|Until)\(' "pkg/$folder" --include='*.go' --exclude='*_test.go' || true)
   if [[ -n $found ]]; then complain "a pure package reads the clock:"$'\n'"$found"; fi

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -27,16 +26,4 @@ func LiveTrainJob(ctx context.Context, client trainerclient.TrainJobsGetter, cac
 		return nil, nil
 	}
 	return job, nil
-}
-
-// Refused says whether an error is the API server's word on what was sent: a quota, an
-// admission policy, an invalid object, a webhook that does not answer. That is for the
-// user to know. A conflict, an object that is gone, a namespace that goes away, and a
-// connection that was lost are not.
-func Refused(err error) bool {
-	switch apierrors.ReasonForError(err) {
-	case metav1.StatusReasonUnknown, metav1.StatusReasonConflict, metav1.StatusReasonNotFound:
-		return false
-	}
-	return !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }

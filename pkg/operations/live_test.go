@@ -2,10 +2,8 @@ package operations
 
 import (
 	"errors"
-	"fmt"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -62,30 +60,5 @@ func TestAJobSetIsDeletedInTheForegroundInTheVersionThatWasRead(t *testing.T) {
 	got := client.Actions()[0].(clienttesting.DeleteAction).GetDeleteOptions()
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("delete options (-want +got):\n%s", diff)
-	}
-}
-
-func TestRefusedIsWhatTheAPIServerSaysOfWhatWasSent(t *testing.T) {
-	jobs := trainer.Resource("trainjobs")
-	terminating := apierrors.NewForbidden(jobs, "a", errors.New("going"))
-	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
-	cases := map[string]struct {
-		err  error
-		want bool
-	}{
-		"a quota or a policy":        {apierrors.NewForbidden(jobs, "a", errors.New("exceeded quota")), true},
-		"an invalid object":          {apierrors.NewInvalid(trainer.Kind("TrainJob"), "a", nil), true},
-		"a webhook that is down":     {apierrors.NewInternalError(errors.New("failed calling webhook")), true},
-		"a conflict":                 {apierrors.NewConflict(jobs, "a", errors.New("changed")), false},
-		"an object that is gone":     {apierrors.NewNotFound(jobs, "a"), false},
-		"a namespace that goes away": {terminating, false},
-		"a connection that was lost": {errors.New("connection refused"), false},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			if got := Refused(fmt.Errorf("create: %w", tc.err)); got != tc.want {
-				t.Errorf("got %t, want %t", got, tc.want)
-			}
-		})
 	}
 }

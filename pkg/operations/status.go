@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
@@ -15,6 +14,7 @@ import (
 
 	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
 	trainerclient "github.com/trainjob/controller/generated/clientset/versioned/typed/trainer/v1alpha1"
+	"github.com/trainjob/controller/pkg/apierror"
 	"github.com/trainjob/controller/pkg/metrics"
 	"github.com/trainjob/controller/pkg/trainjob"
 )
@@ -50,7 +50,7 @@ func (w *StatusWriter) Write(ctx context.Context, job *trainer.TrainJob, next *t
 // of a job that waits its turn.
 func (w *StatusWriter) Report(ctx context.Context, job *trainer.TrainJob, seen trainjob.Observed, now time.Time) (time.Duration, error) {
 	wait, err := w.write(ctx, job, trainjob.Next(job, seen, now), seen, now)
-	if apierrors.IsNotFound(err) {
+	if apierror.Of(err) == apierror.Gone {
 		return 0, nil // deleted in the meantime: its event is on the way
 	}
 	return wait, err

@@ -18,7 +18,9 @@
 //	namespace terminating   forget: its objects are about to go
 //	RetryAfter(err, d)      forget; once more after d
 //	Quiet(err)              backoff like any error, but not logged as one
-//	anything else, a panic  backoff per key, 5 ms doubling to 45 s, and an error line
+//	refused by the API      backoff per key, 5 ms doubling to 45 s, and an error line
+//	server (pkg/apierror)   at the 1st, 2nd, 4th, 8th … failure
+//	anything else, a panic  the same backoff, and an error line each time
 //
 // An error that joins several belongs to the class of the part that most needs
 // another try. If the API server named a time to wait, a retry comes no sooner.

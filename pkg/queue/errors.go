@@ -5,10 +5,9 @@ import (
 	"errors"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 
+	"github.com/trainjob/controller/pkg/apierror"
 	"github.com/trainjob/controller/pkg/metrics"
 )
 
@@ -29,7 +28,8 @@ const (
 	classConflict                 // the cache is behind
 	classDelayed                  // the caller named the time of the next try
 	classRetry                    // backoff, expected to pass: no error line
-	classError                    // backoff
+	classRefused                  // backoff, an error line now and then
+	classError                    // backoff, an error line each time
 	classPanic                    // backoff, a bug
 )
 
@@ -42,13 +42,14 @@ func (c class) result() metrics.Result {
 		classConflict:    metrics.ResultConflict,
 		classDelayed:     metrics.ResultDelayed,
 		classRetry:       metrics.ResultRetry,
+		classRefused:     metrics.ResultError,
 		classError:       metrics.ResultError,
 		classPanic:       metrics.ResultPanic,
 	}[c]
 }
 
 // verdict is the class of an error and the time that goes with it: the delay
-// of classConflict and classDelayed, the least delay of classRetry and classError.
+// of classConflict and classDelayed, the least delay of those with backoff.
 type verdict struct {
 	class class
 	after time.Duration
@@ -98,7 +99,7 @@ type panicError struct {
 
 func (*panicError) Error() string { return "sync panicked" }
 
-// classify is the one place where the kind of an error is decided. stopping
+// classify is the one place where it is decided what is done after an error. stopping
 // says that the workers are being shut down, which makes a canceled call
 // the expected end of a sync instead of a failure.
 func classify(err error, stopping bool) verdict {
@@ -116,14 +117,18 @@ func classify(err error, stopping bool) verdict {
 		return chosen.verdict
 	case stopping && errors.Is(err, context.Canceled):
 		return verdict{class: classCanceled}
-	case namespaceGoing(err):
-		return verdict{class: classTerminating}
-	case apierrors.IsConflict(err):
-		return verdict{class: classConflict, after: conflictDelay}
 	}
 	// Zero when the API server suggests nothing; the backoff decides then.
-	seconds, _ := apierrors.SuggestsClientDelay(err)
-	return verdict{class: classError, after: time.Duration(seconds) * time.Second}
+	after := apierror.RetryAfter(err)
+	switch meaning := apierror.Of(err); {
+	case meaning == apierror.Terminating:
+		return verdict{class: classTerminating}
+	case meaning == apierror.Conflict:
+		return verdict{class: classConflict, after: conflictDelay}
+	case meaning.Refusal():
+		return verdict{class: classRefused, after: after}
+	}
+	return verdict{class: classError, after: after}
 }
 
 // worst is the verdict on the part that most needs another try. Parts of the
@@ -156,15 +161,4 @@ func joined(err error) []error {
 		}
 	}
 	return nil
-}
-
-// namespaceGoing reports that an object could not be created because its
-// namespace is being deleted, or is deleted already and only still in a cache.
-func namespaceGoing(err error) bool {
-	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return true
-	}
-	var status apierrors.APIStatus
-	return apierrors.IsNotFound(err) && errors.As(err, &status) &&
-		status.Status().Details != nil && status.Status().Details.Kind == "namespaces"
 }

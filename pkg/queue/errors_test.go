@@ -43,7 +43,7 @@ func TestClassify(t *testing.T) {
 			err: plain, want: verdict{class: classError},
 		},
 		"a refusal may end by itself, so it is retried with backoff": {
-			err: forbidden, want: verdict{class: classError},
+			err: forbidden, want: verdict{class: classRefused},
 		},
 		"a conflict waits for the newer object": {
 			err: conflict, want: verdict{class: classConflict, after: time.Second},
@@ -98,7 +98,7 @@ func TestClassify(t *testing.T) {
 			err: &panicError{value: "boom"}, want: verdict{class: classPanic},
 		},
 		"of a conflict and a failure the failure decides": {
-			err: errors.Join(conflict, forbidden), want: verdict{class: classError},
+			err: errors.Join(conflict, forbidden), want: verdict{class: classRefused},
 		},
 		"of a permanent error and a conflict the conflict decides": {
 			err: fmt.Errorf("two: %w, %w", Permanent(plain), conflict), want: verdict{class: classConflict, after: time.Second},
@@ -113,7 +113,7 @@ func TestClassify(t *testing.T) {
 		},
 		"an error without a status is no hint of a namespace": {
 			err:  &apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound}},
-			want: verdict{class: classError},
+			want: verdict{class: classRefused},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -270,6 +270,12 @@ func (q *Queue) settleError(logger klog.Logger, key cache.ObjectName, result Res
 	case classRetry:
 		logger.V(2).Info("Retrying", "failures", q.backoff.NumRequeues(key)+1, "err", err)
 		q.retry(key, v.after)
+	case classRefused:
+		// It lasts until somebody does something: the first time, and ever more rarely, is enough.
+		if failures := q.backoff.NumRequeues(key) + 1; failures&(failures-1) == 0 {
+			logger.Error(err, "Sync was refused", "failures", failures)
+		}
+		q.retry(key, v.after)
 	case classError:
 		logger.Error(err, "Sync failed", "failures", q.backoff.NumRequeues(key)+1)
 		q.retry(key, v.after)

@@ -7,11 +7,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/cache"
 	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
+	"github.com/trainjob/controller/pkg/apierror"
 	"github.com/trainjob/controller/pkg/operations"
 	"github.com/trainjob/controller/pkg/queue"
 	"github.com/trainjob/controller/pkg/render"
@@ -62,11 +62,11 @@ func (c *Controller) apply(ctx context.Context, key cache.ObjectName, job *train
 // deleted or changed in the meantime, its event is on the way.
 func (c *Controller) keep(job *trainer.TrainJob, out *outcome) func(*jobset.JobSet, error) {
 	return func(written *jobset.JobSet, err error) {
-		switch {
+		switch meaning := apierror.Of(err); {
 		case err == nil:
 			out.observed.JobSet = written
-		case apierrors.IsNotFound(err):
-		case !operations.Refused(err):
+		case meaning == apierror.Gone:
+		case !meaning.Refusal():
 			out.err = err
 		default:
 			out.observed.Blocked = &trainjob.Cause{
@@ -94,15 +94,15 @@ func (c *Controller) create(ctx context.Context, key cache.ObjectName, job *trai
 		return
 	}
 	js, err := c.writer.create(ctx, objects.JobSet)
-	switch {
+	switch meaning := apierror.Of(err); {
 	case err == nil:
 		c.created.Put(key, js)
 		c.metrics.JobSetCreated()
 		c.announce(job)
 		out.observed.JobSet = js
-	case apierrors.IsAlreadyExists(err):
+	case meaning == apierror.Exists:
 		c.examine(ctx, key, job, out)
-	case !operations.Refused(err):
+	case !meaning.Refusal() && meaning != apierror.Gone:
 		out.err = fmt.Errorf("create JobSet: %w", err)
 	default:
 		out.observed.Blocked = &trainjob.Cause{Reason: trainer.ReasonCreationFailed, Message: creationMessage(job, err)}
@@ -135,7 +135,7 @@ func tryAgain(job *trainer.TrainJob, now time.Time, err error) error {
 
 // creationMessage names the snapshot when what it contains was refused.
 func creationMessage(job *trainer.TrainJob, err error) string {
-	if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
+	if apierror.Of(err).Content() {
 		return fmt.Sprintf("the JobSet built from the snapshot and the job was refused; correct the job, or correct the runtime and delete ConfigMap %q: %s",
 			runtimesnapshot.Name(job.Name), abridged(err.Error()))
 	}
@@ -187,7 +187,7 @@ func (c *Controller) refresh(ctx context.Context, job *trainer.TrainJob, seen ob
 	}
 	live, err := c.writer.get(ctx, job.Namespace, job.Name)
 	switch {
-	case apierrors.IsNotFound(err):
+	case apierror.Of(err) == apierror.Gone:
 		return // its event is on the way
 	case err != nil:
 		out.err = fmt.Errorf("read JobSet: %w", err)

@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -20,7 +19,7 @@ import (
 	"k8s.io/utils/clock"
 
 	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
-	"github.com/trainjob/controller/pkg/operations"
+	"github.com/trainjob/controller/pkg/apierror"
 	"github.com/trainjob/controller/pkg/queue"
 	"github.com/trainjob/controller/pkg/render"
 	"github.com/trainjob/controller/pkg/trainjob"
@@ -89,7 +88,7 @@ func (h *helperWriter) ensureConfigMap(ctx context.Context, job *trainer.TrainJo
 		if err == nil {
 			return nil
 		}
-		if !apierrors.IsAlreadyExists(err) {
+		if apierror.Of(err) != apierror.Exists {
 			return h.refused(job, "ConfigMap", wanted.Name, err)
 		}
 		if have, err = client.Get(ctx, wanted.Name, metav1.GetOptions{}); err != nil {
@@ -125,7 +124,7 @@ func (h *helperWriter) ensureKeys(ctx context.Context, job *trainer.TrainJob, wa
 		return &obstacle{err: err}
 	}
 	_, err = h.secrets.Secrets(secret.Namespace).Create(ctx, secret, metav1.CreateOptions{})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
+	if err != nil && apierror.Of(err) != apierror.Exists {
 		return h.refused(job, "Secret", secret.Name, err)
 	}
 	return nil
@@ -142,13 +141,13 @@ func (h *helperWriter) ensurePodGroup(ctx context.Context, job *trainer.TrainJob
 	}
 	client := h.podGroups.Resource(podGroupsOf(kind)).Namespace(wanted.GetNamespace())
 	_, err := client.Create(ctx, wanted, metav1.CreateOptions{})
-	switch {
+	switch meaning := apierror.Of(err); {
 	case err == nil:
 		return nil
-	case noSuchKind(err):
+	case meaning == apierror.MissingKind:
 		h.missing.note(kind, h.clock.Now())
 		return notInstalled(wanted, missingFor)
-	case !apierrors.IsAlreadyExists(err):
+	case meaning != apierror.Exists:
 		return h.refused(job, "PodGroup", wanted.GetName(), err)
 	}
 	have, err := client.Get(ctx, wanted.GetName(), metav1.GetOptions{})
@@ -194,7 +193,7 @@ func (h *helperWriter) inTheWay(job *trainer.TrainJob, kind string, object metav
 // refused is a helper that the API server does not take.
 func (h *helperWriter) refused(job *trainer.TrainJob, kind, name string, err error) *obstacle {
 	trouble := &obstacle{err: fmt.Errorf("write %s %q: %w", kind, name, err)}
-	if !operations.Refused(err) {
+	if meaning := apierror.Of(err); !meaning.Refusal() && meaning != apierror.Gone {
 		return trouble
 	}
 	trouble.cause = &trainjob.Cause{

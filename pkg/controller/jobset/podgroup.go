@@ -2,7 +2,6 @@ package jobset
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -115,14 +114,4 @@ func (m *missingKinds) note(kind schema.GroupVersionKind, now time.Time) {
 		m.until = map[schema.GroupVersionKind]time.Time{}
 	}
 	m.until[kind] = now.Add(missingFor)
-}
-
-// noSuchKind says whether the API server does not know a kind at all.
-func noSuchKind(err error) bool { return apierrors.IsNotFound(err) && !noNamespace(err) }
-
-// noNamespace says whether it is the namespace that is gone.
-func noNamespace(err error) bool {
-	var status apierrors.APIStatus
-	return apierrors.IsNotFound(err) && errors.As(err, &status) &&
-		status.Status().Details != nil && status.Status().Details.Kind == "namespaces"
 }

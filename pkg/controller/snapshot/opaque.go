@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
-	"github.com/trainjob/controller/pkg/operations"
+	"github.com/trainjob/controller/pkg/apierror"
 	"github.com/trainjob/controller/pkg/trainjob"
 )
 
@@ -95,7 +95,7 @@ func (r *opaqueReader) look(ctx context.Context, job *trainer.TrainJob, now time
 	kind := trainjob.RuntimeKind(job)
 	mapping, err := r.finder.find(ctx, kind, now)
 	switch {
-	case err != nil && operations.Refused(err):
+	case apierror.Of(err).Refusal():
 		return nil, waiting("%s cannot be looked for: %v", describe(job), err), nil
 	case err != nil:
 		return nil, nil, err
@@ -103,18 +103,18 @@ func (r *opaqueReader) look(ctx context.Context, job *trainer.TrainJob, now time
 		return nil, waiting("spec.runtimeRef names %s, but the API server does not serve that kind: the job goes on within a minute of its CRD being installed", describe(job)), nil
 	}
 	runtime, err := r.resource(mapping, job.Namespace).Get(ctx, job.Spec.RuntimeRef.Name, metav1.GetOptions{})
-	switch {
+	switch meaning := apierror.Of(err); {
 	case err == nil:
 		return runtime, nil, nil
-	case notServed(err):
+	case meaning == apierror.MissingKind:
 		r.finder.expire(kind)
 		return nil, waiting("spec.runtimeRef names %s, but the API server no longer serves that kind: the job goes on within a minute of its CRD being installed again", describe(job)), nil
-	case apierrors.IsNotFound(err):
+	case meaning == apierror.Gone:
 		return nil, waiting("spec.runtimeRef names %s%s, which does not exist: the job goes on within a minute of its creation", describe(job), where(mapping, job)), nil
 	case apierrors.IsForbidden(err):
 		return nil, waiting("%s%s cannot be read: this controller lacks the right to get %s; label a ClusterRole that grants it with %s: \"true\" (%v)",
 			describe(job), where(mapping, job), mapping.Resource.GroupResource(), labelAggregate, err), nil
-	case operations.Refused(err):
+	case meaning.Refusal():
 		return nil, waiting("%s%s cannot be read: %v", describe(job), where(mapping, job), err), nil
 	}
 	return nil, nil, fmt.Errorf("read %s: %w", describe(job), err)
@@ -138,12 +138,6 @@ func where(mapping *meta.RESTMapping, job *trainer.TrainJob) string {
 		return fmt.Sprintf(" in namespace %q", job.Namespace)
 	}
 	return ""
-}
-
-// notServed tells the answer to a path that the API server does not know from that about
-// an object that does not exist.
-func notServed(err error) bool {
-	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
 func (r *opaqueReader) last(key cache.ObjectName, job *trainer.TrainJob) (try, bool) {

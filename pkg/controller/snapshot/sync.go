@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
+	"github.com/trainjob/controller/pkg/apierror"
 	"github.com/trainjob/controller/pkg/informer"
 	"github.com/trainjob/controller/pkg/lifetime"
 	"github.com/trainjob/controller/pkg/operations"
@@ -144,19 +145,19 @@ func (c *Controller) create(ctx context.Context, key cache.ObjectName, job *trai
 		}
 	}
 	created, err := c.configMaps.ConfigMaps(job.Namespace).Create(ctx, cm, metav1.CreateOptions{})
-	switch {
+	switch meaning := apierror.Of(err); {
 	case err == nil:
 		c.created.Put(key, created)
 		c.metrics.SnapshotTaken()
 		c.announce(job, created)
 		return nil, nil
-	case apierrors.IsAlreadyExists(err):
+	case meaning == apierror.Exists:
 		cause, err := c.examine(ctx, key, job, cm.Name)
 		if apierrors.IsNotFound(err) {
 			err = queue.RetryAfter(err, time.Second) // gone in between: create it then
 		}
 		return cause, err
-	case !operations.Refused(err):
+	case !meaning.Refusal() && meaning != apierror.Gone:
 		return nil, fmt.Errorf("create ConfigMap %q: %w", cm.Name, err)
 	}
 	return &trainjob.Cause{
