@@ -19,15 +19,16 @@ LAYERS="
 apis/*             | apis/*                                                    | $API
 generated/*        | apis/* generated/*                                        | $API k8s.io/client-go sigs.k8s.io/jobset/client-go k8s.io/kube-openapi sigs.k8s.io/structured-merge-diff
 
+pkg/bytecache      | -                                                         | -
 pkg/apierror       | -                                                         | k8s.io/api k8s.io/apimachinery
 pkg/lifetime       | -                                                         | k8s.io/utils
 pkg/trainjob       | apis/* pkg/lifetime pkg/preflight/report                  | $API k8s.io/utils
-pkg/runtimesnapshot| apis/* pkg/trainjob                                       | $API k8s.io/utils sigs.k8s.io/yaml
+pkg/runtimesnapshot| apis/* pkg/trainjob pkg/bytecache                         | $API k8s.io/utils sigs.k8s.io/yaml
 pkg/render/*       | apis/* generated/applyconfiguration/* $BELOW pkg/render/* | $API $APPLY k8s.io/utils sigs.k8s.io/yaml golang.org/x/crypto
 pkg/validation/*   | apis/* generated/applyconfiguration/* $PURE               | $API $APPLY k8s.io/utils sigs.k8s.io/yaml
 
 pkg/queue/*        | $PLUMBING pkg/apierror                                    | $API k8s.io/client-go k8s.io/klog k8s.io/utils k8s.io/component-base
-pkg/informer/*     | $PLUMBING                                                 | $API k8s.io/client-go k8s.io/klog k8s.io/utils k8s.io/component-base
+pkg/informer/*     | $PLUMBING pkg/bytecache                                   | $API k8s.io/client-go k8s.io/klog k8s.io/utils k8s.io/component-base
 pkg/metrics/*      | $PLUMBING                                                 | $API k8s.io/client-go k8s.io/klog k8s.io/utils k8s.io/component-base
 
 pkg/preflight/report| -                                                        | -

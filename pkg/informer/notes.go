@@ -92,6 +92,13 @@ func (n *Notes[T]) Observe(key cache.ObjectName, obj any) {
 	}
 }
 
+// Drop forgets the note of a key whose owner is gone.
+func (n *Notes[T]) Drop(key cache.ObjectName) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.notes, key)
+}
+
 func (n note[T]) expired(now time.Time) bool {
 	return now.Sub(n.put) >= NoteLifetime
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/trainjob/controller/pkg/bytecache"
 )
 
 // configMap holds data in memory of its own.
@@ -61,18 +63,12 @@ func TestAnObjectThatComesByAgainIsNotWrittenTo(t *testing.T) {
 }
 
 func TestWhatIsRememberedForSharingIsBounded(t *testing.T) {
-	var s sharing
-	megabyte := strings.Repeat("x", 1<<20)
-	for i := range 100 {
-		value := fmt.Sprintf("%d%s", i, megabyte)
-		if got := s.shared(value); got != value {
-			t.Fatal("another string came back")
+	texts := bytecache.New[string, string](shareLimit)
+	trim := shareData(texts)
+	for i := range 40 {
+		trim(configMap("a", fmt.Sprint(i)+strings.Repeat("x", 1<<20)))
+		if weight := texts.Weight(); weight > shareLimit || weight < 1<<20 {
+			t.Fatalf("%d bytes are remembered, want some and at most %d", weight, shareLimit)
 		}
-		if s.bytes > shareLimit {
-			t.Fatalf("%d bytes are remembered, more than %d", s.bytes, shareLimit)
-		}
-	}
-	if huge := strings.Repeat("x", shareLimit+1); s.shared(huge) != huge || s.bytes > shareLimit {
-		t.Errorf("a string above the limit: %d bytes are remembered", s.bytes)
 	}
 }

@@ -60,16 +60,17 @@ func TrimJobSet(owner schema.GroupKind) func(metav1.Object) {
 			jobSet.Spec = jobsetv1alpha2.JobSetSpec{Suspend: jobSet.Spec.Suspend}
 			return
 		}
-		*jobSet = jobsetv1alpha2.JobSet{
-			TypeMeta: jobSet.TypeMeta,
-			ObjectMeta: metav1.ObjectMeta{
-				Name:              jobSet.Name,
-				Namespace:         jobSet.Namespace,
-				UID:               jobSet.UID,
-				ResourceVersion:   jobSet.ResourceVersion,
-				OwnerReferences:   jobSet.OwnerReferences,
-				DeletionTimestamp: jobSet.DeletionTimestamp,
-			},
+		*jobSet = jobsetv1alpha2.JobSet{TypeMeta: jobSet.TypeMeta, ObjectMeta: bare(&jobSet.ObjectMeta)}
+	}
+}
+
+// TrimConfigMap returns a trim function for ConfigMaps. Of those not controlled by an
+// owner of the given group and kind it keeps only what it takes to see whose they are and
+// that they exist: a label is anybody's to set. Objects of other kinds are not touched.
+func TrimConfigMap(owner schema.GroupKind) func(metav1.Object) {
+	return func(object metav1.Object) {
+		if cm, ok := object.(*corev1.ConfigMap); ok && !controlledBy(cm, owner) {
+			*cm = corev1.ConfigMap{TypeMeta: cm.TypeMeta, ObjectMeta: bare(&cm.ObjectMeta)}
 		}
 	}
 }
@@ -102,6 +103,18 @@ func TrimPod(initContainer string) func(metav1.Object) {
 			}
 		}
 		*pod = trimmed
+	}
+}
+
+// bare is the metadata that tells whose an object is.
+func bare(meta *metav1.ObjectMeta) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name:              meta.Name,
+		Namespace:         meta.Namespace,
+		UID:               meta.UID,
+		ResourceVersion:   meta.ResourceVersion,
+		OwnerReferences:   meta.OwnerReferences,
+		DeletionTimestamp: meta.DeletionTimestamp,
 	}
 }
 

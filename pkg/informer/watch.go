@@ -10,6 +10,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -34,13 +35,14 @@ func Prepare(informer cache.SharedIndexInformer, clock clock.PassiveClock, trim 
 // ConfigMaps returns an informer of the ConfigMaps that carry the label, with
 // whatever value. The API server does the selecting, so that nobody else's
 // ConfigMaps reach this process. It has the namespace index that listers use, does
-// not resync, and holds equal data once.
-func ConfigMaps(client kubernetes.Interface, clock clock.PassiveClock, labelKey string) (cache.SharedIndexInformer, error) {
+// not resync, holds equal data once, and of ConfigMaps not controlled by an owner of the
+// kind no more than whose they are.
+func ConfigMaps(client kubernetes.Interface, clock clock.PassiveClock, labelKey string, owner schema.GroupKind) (cache.SharedIndexInformer, error) {
 	informer := coreinformers.NewFilteredConfigMapInformer(client, metav1.NamespaceAll, 0,
 		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
 		func(options *metav1.ListOptions) { options.LabelSelector = labelKey },
 	)
-	if err := Prepare(informer, clock, Strip, ShareData()); err != nil {
+	if err := Prepare(informer, clock, Strip, TrimConfigMap(owner), ShareData()); err != nil {
 		return nil, fmt.Errorf("prepare the ConfigMap informer: %w", err)
 	}
 	return informer, nil

@@ -73,14 +73,15 @@ func (s *flakySource) cut(left ...*corev1.ConfigMap) {
 
 func TestConfigMapsAsksForTheLabelAndTrimsWhatItGets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		mine := child("mine")
+		mine := child("mine", ours("a"))
 		mine.Labels = map[string]string{"ours": "a"}
 		mine.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "m"}}
 		mine.Data = configMap("", "x: 1").Data
 		equal := configMap("equal", "x: 1")
+		equal.OwnerReferences = mine.OwnerReferences
 		equal.Namespace, equal.Labels = mine.Namespace, mine.Labels
 		client := fake.NewClientset(mine, equal, child("other"))
-		informer, err := ConfigMaps(client, clock.RealClock{}, "ours")
+		informer, err := ConfigMaps(client, clock.RealClock{}, "ours", ownerKind)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -27,7 +27,8 @@
 //
 // # Who comes first
 //
-// Keys are synced in the order of their arrival. Where Config.Background says that a
+// Namespaces take turns, so that five thousand jobs of one do not delay the one job of
+// another; the keys of one namespace are synced in the order of their arrival. Where Config.Background says that a
 // key is in no hurry, it gives way to those that are, three out of four times.
 //
 // # A wake-up is a hint

@@ -17,7 +17,7 @@ func snapshotWith(t *testing.T, job, runtime string) *corev1.ConfigMap {
 }
 
 func TestDecoderDecodesAsDecodeDoesAndEqualSnapshotsOnce(t *testing.T) {
-	var d Decoder
+	d := NewDecoder()
 	a, b, other := snapshotWith(t, "a", "torch"), snapshotWith(t, "b", "torch"), snapshotWith(t, "c", "jax")
 	decoded := map[string]*Runtime{}
 	for name, cm := range map[string]*corev1.ConfigMap{"a": a, "b": b, "c": other} {
@@ -39,7 +39,7 @@ func TestDecoderDecodesAsDecodeDoesAndEqualSnapshotsOnce(t *testing.T) {
 }
 
 func TestDecoderTellsWhatIsWrongEachTime(t *testing.T) {
-	var d Decoder
+	d := NewDecoder()
 	broken := &corev1.ConfigMap{Data: map[string]string{DataKey: "]"}}
 	for _, name := range []string{"one", "two"} {
 		broken.Name = name
@@ -53,11 +53,15 @@ func TestDecoderTellsWhatIsWrongEachTime(t *testing.T) {
 }
 
 func TestDecoderRemembersNotTooMuch(t *testing.T) {
-	var d Decoder
-	for i := range 3 * rememberLimit {
-		d.remember(fmt.Sprint(i), &Runtime{})
-		if len(d.known) > rememberLimit {
-			t.Fatalf("%d runtimes are remembered, more than %d", len(d.known), rememberLimit)
+	d := NewDecoder()
+	filler := strings.Repeat("x", 100_000)
+	for i := range 60 {
+		cm := mustEncode(t, builders.TrainJob("a"), FromClusterTrainingRuntime(withArgs([]string{fmt.Sprint(i), filler}, nil)))
+		if _, err := d.Decode(cm); err != nil {
+			t.Fatal(err)
+		}
+		if _, found := d.known.Get(cm.Data[DataKey]); !found || d.known.Weight() > decodedLimit {
+			t.Fatalf("remembered: %t; %d bytes in all, at most %d", found, d.known.Weight(), decodedLimit)
 		}
 	}
 }

@@ -1,23 +1,26 @@
 package runtimesnapshot
 
 import (
-	"sync"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/yaml"
+
+	"github.com/trainjob/controller/pkg/bytecache"
 )
 
 // Encoder writes a runtime once for all jobs that take a snapshot of it: a thousand jobs
-// created at once have the same text. The zero value is ready for use, by several
-// goroutines.
+// created at once have the same text. It is for several goroutines.
 type Encoder struct {
-	mu    sync.Mutex
-	known map[types.UID]written // by runtime
+	known *bytecache.Cache[version, string]
 }
 
-// written is how a runtime is written at one resourceVersion.
-type written struct{ resourceVersion, data string }
+// version is a runtime at one resourceVersion.
+type version struct {
+	uid             types.UID
+	resourceVersion string
+}
+
+// NewEncoder returns an Encoder that remembers nothing yet.
+func NewEncoder() *Encoder { return &Encoder{bytecache.New[version, string](encodedLimit)} }
 
 // Prepare gives a runtime, taken from the object, its text, and returns it. What cannot
 // be written, or is too large, is left to Encode to deal with.
@@ -25,21 +28,15 @@ func (e *Encoder) Prepare(object metav1.Object, runtime *Runtime) *Runtime {
 	if object.GetUID() == "" || object.GetResourceVersion() == "" {
 		return runtime
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if known := e.known[object.GetUID()]; known.resourceVersion == object.GetResourceVersion() {
-		runtime.Text = known.data
+	key := version{object.GetUID(), object.GetResourceVersion()}
+	if text, found := e.known.Get(key); found {
+		runtime.Text = text
 		return runtime
 	}
-	data, err := yaml.Marshal(runtime)
+	data, err := lossless(runtime)
 	if err != nil || len(data) > MaxBytes {
 		return runtime
 	}
-	// Runtimes are few. Those that are gone go when there are too many.
-	if e.known == nil || len(e.known) >= rememberLimit {
-		e.known = map[types.UID]written{}
-	}
-	runtime.Text = string(data)
-	e.known[object.GetUID()] = written{object.GetResourceVersion(), runtime.Text}
+	runtime.Text = e.known.GetOrPut(key, string(data), len(data))
 	return runtime
 }

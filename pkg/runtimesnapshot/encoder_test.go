@@ -20,7 +20,7 @@ func stored(name, uid, resourceVersion string) *trainer.ClusterTrainingRuntime {
 }
 
 func TestEncoderChangesNoSnapshot(t *testing.T) {
-	var e Encoder
+	e := NewEncoder()
 	job := builders.TrainJob("a")
 	renamed := stored("renamed", "u1", "2")
 	for name, object := range map[string]*trainer.ClusterTrainingRuntime{
@@ -46,7 +46,7 @@ func TestEncoderChangesNoSnapshot(t *testing.T) {
 }
 
 func TestEncoderLeavesWhatIsTooLargeToEncode(t *testing.T) {
-	var e Encoder
+	e := NewEncoder()
 	object := stored("torch", "u1", "1")
 	object.Annotations = map[string]string{"much": strings.Repeat("x", MaxBytes)}
 	if text := e.Prepare(object, FromClusterTrainingRuntime(object)).Text; text != "" {
@@ -55,11 +55,13 @@ func TestEncoderLeavesWhatIsTooLargeToEncode(t *testing.T) {
 }
 
 func TestEncoderRemembersNotTooMuch(t *testing.T) {
-	var e Encoder
-	for i := range 3 * rememberLimit {
-		e.Prepare(stored("torch", fmt.Sprint(i), "1"), &Runtime{})
-		if len(e.known) > rememberLimit {
-			t.Fatalf("%d runtimes are remembered, more than %d", len(e.known), rememberLimit)
+	e := NewEncoder()
+	filler := strings.Repeat("x", 100_000)
+	for i := range 60 {
+		object := withArgs([]string{filler}, nil)
+		object.UID, object.ResourceVersion = types.UID(fmt.Sprint(i)), "1"
+		if e.Prepare(object, FromClusterTrainingRuntime(object)); e.known.Weight() > encodedLimit || e.known.Weight() < 100_000 {
+			t.Fatalf("%d bytes are remembered, want some and at most %d", e.known.Weight(), encodedLimit)
 		}
 	}
 }

@@ -107,7 +107,7 @@ func (a *arena) plain(ctx context.Context, ttl time.Duration) (*plain, error) {
 
 // watch opens the watches that a controller has open, with the same caches behind them.
 func (p *plain) watch(ctx context.Context) error {
-	configs, err := informer.ConfigMaps(p.core, clock.RealClock{}, trainer.LabelTrainJobName)
+	configs, err := informer.ConfigMaps(p.core, clock.RealClock{}, trainer.LabelTrainJobName, trainjob.Kind)
 	if err != nil {
 		return err
 	}

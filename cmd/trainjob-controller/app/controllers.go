@@ -46,7 +46,7 @@ func newWatches(c *clients, now clock.PassiveClock) (*watches, error) {
 		jobSets: jobsetinformers.NewSharedInformerFactory(c.jobSet, 0),
 	}
 	var err error
-	if w.configs, err = informer.ConfigMaps(c.core, now, trainer.LabelTrainJobName); err != nil {
+	if w.configs, err = informer.ConfigMaps(c.core, now, trainer.LabelTrainJobName, trainjob.Kind); err != nil {
 		return nil, err
 	}
 	api := w.trainer.Trainer().V1alpha1()

@@ -65,7 +65,7 @@ type Controller struct {
 	// created bridges the moment between our CREATE and the cache showing it.
 	created *informer.Notes[*jobset.JobSet]
 	warned  warnings
-	decoder runtimesnapshot.Decoder
+	decoder *runtimesnapshot.Decoder
 	// deletions of ended jobs' JobSets.
 	deletions turns
 	queue     *queue.Queue
@@ -89,6 +89,7 @@ func New(cfg Config) (*Controller, error) {
 		recorder:  cfg.Recorder, clock: cfg.Clock, metrics: cfg.Metrics,
 		deadlineFrom: cfg.DeadlineFrom,
 		created:      informer.NewNotes[*jobset.JobSet](cfg.Clock),
+		decoder:      runtimesnapshot.NewDecoder(),
 	}
 	var err error
 	c.queue, err = queue.New(queue.Config{

@@ -218,7 +218,7 @@ func TestObjectsOfSaysWhyAJobCannotBeBuilt(t *testing.T) {
 			job := builders.TrainJob("a")
 			cm := snapshotOf(t, job)
 			tc.spoil(job, &cm)
-			objects, cause := new(Controller).objectsOf(job, cm)
+			objects, cause := (&Controller{decoder: runtimesnapshot.NewDecoder()}).objectsOf(job, cm)
 			if objects != nil || cause == nil {
 				t.Fatalf("got %v, %v, want a cause alone", objects, cause)
 			}
@@ -233,7 +233,7 @@ func TestObjectsOfBuildsTheSameFromASnapshotTakenAnew(t *testing.T) {
 	job := builders.TrainJob("a")
 	cm := snapshotOf(t, job)
 	job.Status.RuntimeSnapshot = &trainer.RuntimeSnapshotReference{Name: cm.Name, UID: "the one before", Digest: "sha256:0"}
-	objects, cause := new(Controller).objectsOf(job, cm)
+	objects, cause := (&Controller{decoder: runtimesnapshot.NewDecoder()}).objectsOf(job, cm)
 	if cause != nil {
 		t.Fatal(cause)
 	}

@@ -12,6 +12,7 @@ import (
 
 	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
 	"github.com/trainjob/controller/pkg/render"
+	"github.com/trainjob/controller/pkg/runtimesnapshot"
 	"github.com/trainjob/controller/test/builders"
 )
 
@@ -30,7 +31,7 @@ func onNodes(key string) builders.JobOption {
 // built is the JobSet as it was made for a job, held back since.
 func built(t *testing.T, job *trainer.TrainJob) *jobset.JobSet {
 	t.Helper()
-	objects, cause := new(Controller).objectsOf(job, snapshotOf(t, job))
+	objects, cause := (&Controller{decoder: runtimesnapshot.NewDecoder()}).objectsOf(job, snapshotOf(t, job))
 	if cause != nil {
 		t.Fatal(cause)
 	}

@@ -28,6 +28,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (queue.Resu
 		c.status.Forget(key)
 		c.warned.forget(key)
 		c.helpers.released.forget(key)
+		c.created.Drop(key) // whose event may have come before it was put
 		return queue.Result{}, nil
 	}
 	if err != nil || !trainjob.ManagedByUs(job) || trainjob.External(job) {

@@ -83,7 +83,7 @@ func New(cfg Config) (*Controller, error) {
 		runtimes: runtimeReader{
 			cluster:    cfg.Informers.ClusterTrainingRuntimes().Lister(),
 			namespaced: cfg.Informers.TrainingRuntimes().Lister(),
-			encoder:    &runtimesnapshot.Encoder{},
+			encoder:    runtimesnapshot.NewEncoder(),
 		},
 		opaque: &opaqueReader{
 			kinds: cfg.OpaqueKinds, finder: newKindFinder(cfg.Discovery, cfg.OpaqueKinds), client: cfg.OpaqueRuntimes,

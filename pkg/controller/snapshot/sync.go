@@ -29,6 +29,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (queue.Resu
 	if apierrors.IsNotFound(err) {
 		c.status.Forget(key)
 		c.opaque.forget(key)
+		c.created.Drop(key) // whose event may have come before it was put
 		return queue.Result{}, nil
 	}
 	if err != nil {
