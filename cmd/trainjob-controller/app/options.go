@@ -50,7 +50,7 @@ type Options struct {
 // NewOptions holds the defaults.
 func NewOptions() *Options {
 	return &Options{
-		KubeAPIQPS: 500, KubeAPIBurst: 1000,
+		KubeAPIQPS: 1000, KubeAPIBurst: 2000,
 		SnapshotSyncs: 10, JobSetSyncs: 10, LifecycleSyncs: 20,
 		ActiveDeadlineFrom: string(trainjob.FromCreation),
 		BindAddress:        ":8080",
@@ -73,8 +73,8 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	var sections cliflag.NamedFlagSets
 	fs := sections.FlagSet("connection")
 	fs.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "Path of a kubeconfig file. Without it the in-cluster configuration is used.")
-	fs.Float32Var(&o.KubeAPIQPS, "kube-api-qps", o.KubeAPIQPS, "Most calls a second to the API server, on average.")
-	fs.Int32Var(&o.KubeAPIBurst, "kube-api-burst", o.KubeAPIBurst, "Most calls to the API server in one burst.")
+	fs.Float32Var(&o.KubeAPIQPS, "kube-api-qps", o.KubeAPIQPS, "Most calls a second to the API server, on average, of all controllers together. Events, the lease and the webhook have limits of their own.")
+	fs.Int32Var(&o.KubeAPIBurst, "kube-api-burst", o.KubeAPIBurst, "Most calls to the API server in one burst, likewise.")
 
 	fs = sections.FlagSet("controllers")
 	fs.Int32Var(&o.SnapshotSyncs, "concurrent-snapshot-syncs", o.SnapshotSyncs, "Number of TrainJobs whose snapshot is taken at the same time.")

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/component-base/version"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -34,6 +35,7 @@ func Run(ctx context.Context, o *Options) error {
 		return err
 	}
 	config.Wrap(measured.CountWrites)
+	config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(o.KubeAPIQPS, int(o.KubeAPIBurst)) // of the leader's clients, too
 	clients, err := newClients(config, o)
 	if err != nil {
 		return err
