@@ -68,7 +68,7 @@ func TestKubectlShowsWhatMatters(t *testing.T) {
 	for command, want := range map[string]struct{ columns, values string }{
 		"get tj shown":                     {"NAME STATE RUNTIME NODES AGE", "shown Complete torch 6"},
 		"get trainjob shown":               {"NAME STATE RUNTIME NODES AGE", "shown Complete torch 6"},
-		"get tj shown -o wide":             {"NAME STATE RUNTIME NODES AGE DEADLINE TTL FINISHED", "shown Complete torch 6"},
+		"get tj shown -o wide":             {"NAME STATE RUNTIME NODES AGE DEADLINE TTL FINISHED PREFLIGHT", "shown Complete torch 6"},
 		"get tr shown":                     {"NAME FRAMEWORK NODES AGE", "shown torch 5"},
 		"get trainingruntimes shown":       {"NAME FRAMEWORK NODES AGE", "shown torch 5"},
 		"get ctr shown":                    {"NAME FRAMEWORK NODES AGE", "shown torch 5"},
