@@ -69,9 +69,13 @@ func (u user) callsOfTheSDK(t *testing.T) map[string]error {
 	return errs
 }
 
-// installed applies the CRDs and the shipped roles.
+// installed applies the CRDs and the shipped roles, and nothing that a controller has to
+// answer for: a test of the whole deployment may have left its webhooks.
 func installed(t *testing.T) {
 	t.Helper()
+	for _, kind := range []string{"mutatingwebhookconfiguration", "validatingwebhookconfiguration"} {
+		env.Kubectl(t, "delete", kind, "trainjob-controller", "--ignore-not-found")
+	}
 	if err := harness.GrantRights(t.Context(), env.Cluster); err != nil {
 		t.Fatal(err)
 	}
