@@ -195,7 +195,7 @@ func TestPatchesThatCannotBeAppliedAreWaitedFor(t *testing.T) {
 	if err := env.Core.CoreV1().ConfigMaps(namespace).Delete(t.Context(), "a-runtime-snapshot", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	env.PatchJob(t, namespace, "a", `{"spec":{"suspend":false,"runtimePatches":[{"manager":"m","trainingRuntimeSpec":{"template":{"spec":{"replicatedJobs":[
+	env.PatchJob(t, namespace, "a", `{"spec":{"suspend":false,"runtimePatches":[{"manager":"example.com/m","trainingRuntimeSpec":{"template":{"spec":{"replicatedJobs":[
 		{"name":"node","template":{"spec":{"template":{"spec":{"nodeSelector":{"zone":"b"}}}}}}]}}}}]}}`)
 	pending := env.AwaitState(t, namespace, "a", trainer.TrainJobPending, trainer.ReasonSnapshotInvalid, harness.Soon)
 	if !strings.Contains(pending.Status.Message, "a-runtime-snapshot") {

@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -114,7 +115,11 @@ func TestAFaultyNodeIsMarkedAndTheJobGoesElsewhere(t *testing.T) {
 	env.NewRuntime(t, namespace, checkedRuntime(t, "torch-distributed-preflight"))
 	env.NewJob(t, namespace, "a")
 	bad := placedPods(t, namespace, "a", 1)["0"]
-	t.Cleanup(func() { env.Kubectl(t, "label", "node", bad.Spec.NodeName, quarantined+"-") })
+	t.Cleanup(func() { // in which the test's own context has ended
+		if out, err := env.TryKubectl(context.WithoutCancel(t.Context()), "label", "node", bad.Spec.NodeName, quarantined+"-"); err != nil {
+			t.Errorf("take the mark off the node: %v\n%s", err, out)
+		}
+	})
 	failCheck(t, bad, report.Reschedule, 21, report.ScopeNode, "GPULost", "gpu: a GPU is lost")
 	harness.Eventually(t, harness.Soon, func() string {
 		node, err := env.Core.CoreV1().Nodes().Get(t.Context(), bad.Spec.NodeName, metav1.GetOptions{})

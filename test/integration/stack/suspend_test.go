@@ -159,7 +159,7 @@ func TestAPatchReachesTheJobSetBeforeItIsResumed(t *testing.T) {
 			states := watchJobSets(t, namespace)
 			states.reset()
 			update(t, namespace, "a", func(job *trainer.TrainJob) {
-				job.Spec.RuntimePatches = []trainer.RuntimePatch{placed("m", byOS)}
+				job.Spec.RuntimePatches = []trainer.RuntimePatch{placed("example.com/m", byOS)}
 				job.Spec.Suspend = ptr.To(false)
 			})
 			for _, pod := range awaitPods(t, namespace, "a", 2) {
@@ -218,7 +218,7 @@ func TestAReplacedPatchReachesThePodsAndNothingElseIsLost(t *testing.T) {
 	namespace := env.Namespace(t)
 	env.NewRuntime(t, namespace, claiming(t, namespace, "a"))
 	start := env.AuditNow(t)
-	job := env.NewJob(t, namespace, "a", builders.Patches(placed("m", byOS)))
+	job := env.NewJob(t, namespace, "a", builders.Patches(placed("example.com/m", byOS)))
 	awaitPods(t, namespace, "a", 2)
 	kept := keep(t, namespace)
 
@@ -232,7 +232,7 @@ func TestAReplacedPatchReachesThePodsAndNothingElseIsLost(t *testing.T) {
 			awaitPods(t, namespace, "a", 0)
 		}
 		update(t, namespace, "a", func(job *trainer.TrainJob) {
-			job.Spec.RuntimePatches = []trainer.RuntimePatch{placed("m", round.selector)}
+			job.Spec.RuntimePatches = []trainer.RuntimePatch{placed("example.com/m", round.selector)}
 			job.Spec.Suspend = ptr.To(false)
 		})
 		env.AwaitJobSet(t, job, false)
