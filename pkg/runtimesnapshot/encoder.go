@@ -33,7 +33,7 @@ func (e *Encoder) Prepare(object metav1.Object, runtime *Runtime) *Runtime {
 		runtime.Text = text
 		return runtime
 	}
-	data, err := lossless(runtime)
+	data, err := ofTypes(runtime)
 	if err != nil || len(data) > MaxBytes {
 		return runtime
 	}

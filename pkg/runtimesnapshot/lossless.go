@@ -36,6 +36,20 @@ func lossless(document any) ([]byte, error) {
 	return nil, fmt.Errorf("a snapshot cannot hold %s as it is: neither YAML nor JSON brings it back; change it in the runtime", lost(append(plain, '\n'), want))
 }
 
+// ofTypes is lossless for a document of Go types. Text in it is all that YAML could change,
+// and what it does not print is easily found: reading everything back would more than
+// double the cost.
+func ofTypes(document any) ([]byte, error) {
+	plain, err := json.Marshal(document)
+	if err != nil {
+		return nil, err
+	}
+	if bytes.ContainsFunc(plain, unprintable) {
+		return lossless(document)
+	}
+	return yaml.JSONToYAML(plain)
+}
+
 // asItIs is a line of JSON.
 func asItIs(plain []byte) ([]byte, error) {
 	return append(plain[:len(plain):len(plain)], '\n'), nil

@@ -121,7 +121,7 @@ func Encode(job *trainer.TrainJob, runtime *Runtime) (*corev1.ConfigMap, error) 
 	data, err := fit(runtime.Kind, runtime.Metadata, func(metadata Metadata) ([]byte, error) {
 		document := *runtime
 		document.Metadata = metadata
-		return lossless(&document)
+		return ofTypes(&document)
 	})
 	if err != nil {
 		return nil, err
