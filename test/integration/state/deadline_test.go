@@ -64,10 +64,10 @@ func TestDeadlineRunsOnWhileSuspended(t *testing.T) {
 	t.Parallel()
 	ns := setUp(t)
 	before := env.AuditNow(t)
-	env.Create(t, newJob(ns, "a", builders.Suspended(true), builders.Deadline(3)))
+	env.Create(t, newJob(ns, "a", builders.Suspended(true), builders.Deadline(10)))
 	env.AwaitState(t, ns, "a", trainer.TrainJobSuspended, "", soon)
 	job := env.AwaitState(t, ns, "a", trainer.TrainJobFailed, trainer.ReasonDeadlineExceeded, soon)
-	wantFailedAt(t, job, 3)
+	wantFailedAt(t, job, 10)
 	setSuspend(t, ns, "a", false)
 	harness.Consistently(t, awake, func() string {
 		if state := env.Job(t, ns, "a").Status.State; state != trainer.TrainJobFailed {

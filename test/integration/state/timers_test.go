@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	trainer "github.com/trainjob/controller/apis/trainer/v1alpha1"
+	"github.com/trainjob/controller/pkg/trainjob"
 	"github.com/trainjob/controller/test/builders"
 	"github.com/trainjob/controller/test/cluster"
 	"github.com/trainjob/controller/test/harness"
@@ -81,7 +82,7 @@ func TestCompletionAtTheDeadlineIsTheOneEnd(t *testing.T) {
 		playRunning(t, ns, name)
 	}
 	// The JobSets complete one after the other around the second of the deadline. The
-	// deadline may be faster and delete one.
+	// deadline may be faster and delete one that has not.
 	until(t, due.Add(-time.Second))
 	for i := range jobs {
 		name := fmt.Sprintf("a%d", i)
@@ -109,8 +110,10 @@ func TestCompletionAtTheDeadlineIsTheOneEnd(t *testing.T) {
 			t.Errorf("job %s has the terminal conditions %v, want one", job.Name, got)
 		}
 		js := env.JobSetOf(t, ns, job.Name)
-		if kept := js != nil && js.DeletionTimestamp.IsZero(); kept != (job.Status.State == trainer.TrainJobComplete) {
-			t.Errorf("job %s is %s and its JobSet is kept: %t", job.Name, job.Status.State, kept)
+		// A JobSet that ended after its job was failed, and before it was deleted, stays too.
+		kept := js != nil && js.DeletionTimestamp.IsZero()
+		if ended := kept && trainjob.JobSetEnd(js) != nil; kept != ended || (!kept && job.Status.State == trainer.TrainJobComplete) {
+			t.Errorf("job %s is %s and its JobSet is kept: %t, and has ended: %t", job.Name, job.Status.State, kept, ended)
 		}
 	}
 }
