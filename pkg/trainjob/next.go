@@ -173,9 +173,6 @@ func enter(status *trainer.TrainJobStatus, state trainer.TrainJobState, cause Ca
 // generation of a finished job can still grow, and `kubectl wait` would take the
 // condition for an old one.
 func setCondition(status *trainer.TrainJobStatus, stamp metav1.Time) {
-	if old := meta.FindStatusCondition(status.Conditions, string(status.State)); old != nil {
-		old.ObservedGeneration = 0
-	}
 	// Keeps LastTransitionTime when the condition was True already.
 	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
 		Type: string(status.State), Status: metav1.ConditionTrue, Reason: status.Reason, Message: status.Message,
